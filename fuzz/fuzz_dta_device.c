@@ -106,8 +106,8 @@ static void datagrams(const struct dta_decoder_ops *ops, enum dta_device kind, c
 					 DTA_EXPORTER_LIFETIME_NS};
 	static const uint8_t to[16];
 	static struct dta_map *m;
-	struct dta_decoder *d = ops->make(ops, NULL);
 	struct seen s = {0};
+	struct dta_decoder *d = dta_decoder_new(ops, NULL, take_record, &s);
 	uint64_t now = 1;
 
 	if (!m)
@@ -130,14 +130,14 @@ static void datagrams(const struct dta_decoder_ops *ops, enum dta_device kind, c
 		memcpy(exact, p + 3, bytes);
 		in.data = exact;
 		in.bytes = (uint32_t)bytes;
-		ops->take(d, &in, now, now, take_record, &s);
+		dta_decoder_take(d, &in, now);
 		free(exact);
 		p += 3 + bytes;
 		size -= 3 + bytes;
 	}
 	dta_map_flush(s.batch);
 	if (ops->flush)
-		ops->flush(d, UINT64_MAX, take_record, &s);
+		ops->flush(d, UINT64_MAX);
 	dta_map_flush(s.batch);
 	must(d->stats.records == s.records && dta_map_stats(s.batch)->reports == s.reports);
 	must(d->stats.exporters <= DTA_EXPORTERS && d->stats.templates < UINT32_MAX);

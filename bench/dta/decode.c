@@ -50,7 +50,8 @@ static int by_value(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	static struct dta_datagram in[65536];
-	const struct dta_decoder_ops *ops = argc > 2 ? dta_decoder_find(argv[1]) : NULL;
+	const struct dta_decoder_ops *ops = argc > 2 ? dta_device_decoder(dta_device_find(argv[1]))
+						     : NULL;
 	FILE *f = ops ? fopen(argv[2], "re") : NULL;
 	char error[512] = "";
 	struct dta_map *m = argc > 3 ? dta_map_read(argv[3], error, sizeof(error)) : NULL;
@@ -75,12 +76,16 @@ int main(int argc, char **argv)
 			return 1;
 	}
 	fclose(f);
-	d = ops->make(ops, NULL);
+	d = dta_decoder_new(ops, NULL, drop_record, &sum);
 	if (m)
 		batch = dta_map_batch_new(m, dta_device_find(argv[1]), drop_block, NULL);
 	if (!d || (m && !batch))
 		return 1;
-	ops->take(d, &in[0], 1, 1, drop_record, &sum);
+	dta_decoder_take(d, &in[0], 1);
+	if (batch) {
+		d->fn = map_record;
+		d->arg = batch;
+	}
 	for (int round = 0; round < ROUNDS; round++) {
 		const uint64_t before = d->stats.records, begun = cpu_ns();
 
@@ -88,10 +93,7 @@ int main(int argc, char **argv)
 			for (uint32_t k = 1; k < n; k++) {
 				dta_put32((uint8_t *)(uintptr_t)in[k].data + at, (uint32_t)number);
 				number += units;
-				if (batch)
-					ops->take(d, &in[k], 1, 1, map_record, batch);
-				else
-					ops->take(d, &in[k], 1, 1, drop_record, &sum);
+				dta_decoder_take(d, &in[k], 1);
 			}
 		if (batch)
 			dta_map_flush(batch);

@@ -31,22 +31,14 @@ static struct sl_store *check_opened(struct dta_store_object *o)
 
 struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes)
 {
-	char unread[256];
-	const bool wanted = why && why_bytes;
-
 	errno = 0;
-	return check_opened(dta_store_object_open(path ? path : "", wanted ? why : unread,
-						  wanted ? why_bytes : sizeof(unread)));
+	return check_opened(dta_store_object_open(path ? path : "", why, why ? why_bytes : 0));
 }
 
 struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
 {
-	char unread[256];
-	const bool wanted = why && why_bytes;
-
 	errno = 0;
-	return check_opened(dta_store_object_open_fd(fd, wanted ? why : unread,
-						     wanted ? why_bytes : sizeof(unread)));
+	return check_opened(dta_store_object_open_fd(fd, why, why ? why_bytes : 0));
 }
 
 void sl_store_close(struct sl_store *s)
@@ -161,10 +153,8 @@ int sl_query_increment(const struct sl_store *s, const void *key, size_t key_byt
 	if (!SL__HAS(out, probability) ||
 	    query_of(s, SL_STORE_INCREMENT, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
-	if (o.flags & SL_QUERY_NO_ERROR)
-		dta_view_count(view_of(s), &q, &now);
-	else
-		dta_view_increment(view_of(s), &q, &now);
+	q.no_error = o.flags & SL_QUERY_NO_ERROR;
+	dta_view_increment(view_of(s), &q, &now);
 	if (now.result != SL_QUERY_FOUND)
 		now.value = 0;
 	sl__answer_give(out, &now, sizeof(now));

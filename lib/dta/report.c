@@ -123,31 +123,22 @@ static struct sl__change *find_change(struct sl_reporter *r, const struct sl_rep
 {
 	uint64_t seed = r->change_seed + dest->store * 0x9e3779b97f4a7c15ull;
 	struct sl__change *set, was;
+	int i = 0;
 
-	*same = false;
 	now->key = XXH3_64bits_withSeed(key, key_bytes, seed);
 	now->key = now->key ? now->key : 1;
 	now->value = XXH3_64bits_withSeed(value, value_bytes, seed);
 	now->time_ns = now_ns;
 	set = r->change + (now->key & r->change_mask & ~3ull);
-	for (int i = 0; i < 4; i++) {
-		if (set[i].key != now->key)
-			continue;
-		was = set[i];
-		for (; i > 0; i--)
-			set[i] = set[i - 1];
-		set[0] = was;
-		*same = was.value == now->value && now_ns - was.time_ns < r->refresh_ns;
-		return set;
-	}
-	/*
-	 * Replace the least recently used entry with one whose value differs from every other
-	 * value.
-	 */
-	set[3] = set[2];
-	set[2] = set[1];
-	set[1] = set[0];
-	set[0] = (struct sl__change){.key = now->key, .value = ~now->value};
+	while (i < 3 && set[i].key != now->key)
+		i++;
+	was = set[i];
+	if (was.key != now->key) /* replace the least recently used entry */
+		was = (struct sl__change){.key = now->key, .value = ~now->value};
+	for (; i > 0; i--)
+		set[i] = set[i - 1];
+	set[0] = was;
+	*same = was.value == now->value && now_ns - was.time_ns < r->refresh_ns;
 	return set;
 }
 

@@ -51,7 +51,6 @@ struct sl__sketch {
 };
 
 struct sl_reporter {
-	int fd;	     /* the same as target[at] */
 	int stop_fd; /* waits end while it is readable; -1 means none */
 	int target[SL_REPORTER_TARGETS_MAX];
 	/* identities of the translators, which a packet's MAC covers */
@@ -129,10 +128,6 @@ SL__HIDDEN uint32_t sl__report_incarnation(void);
 SL__HIDDEN void sl__report_failover(struct sl_reporter *r, uint64_t now_ns);
 
 /* report_send.c */
-/*
- * Appends the proof (translator and MAC) if packets are authenticated. Returns the packet's length.
- */
-SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t bytes);
 /* Returns the i-th kept packet. */
 SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i);
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);

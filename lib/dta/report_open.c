@@ -56,7 +56,7 @@ static int read_key(struct sl_reporter *r, const char *path)
 	err = dta_key_read(path, key);
 	if (err)
 		return err;
-	r->key = dta_key_new(key, sizeof(key));
+	r->key = dta_key_new(key);
 	explicit_bzero(key, sizeof(key));
 	return r->key ? 0 : -errno;
 }
@@ -90,7 +90,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	r->fd = r->file_fd = r->stop_fd = -1;
+	r->file_fd = r->stop_fd = -1;
 	r->flags = o.flags;
 	r->packet_bytes = o.packet_bytes;
 	r->tenant = o.tenant;

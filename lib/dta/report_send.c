@@ -13,22 +13,31 @@
 
 #include "report.h"
 
-void sl__report_begin(struct sl_reporter *r)
+/* Returns the header of the next packet. */
+static struct dta_header next_header(const struct sl_reporter *r)
 {
-	struct dta_header h = {
+	return (struct dta_header){
 		.flags = r->key ? DTA_AUTHENTICATED : 0,
 		.tenant = r->tenant,
 		.reporter = r->reporter,
 		.sequence = r->sequence,
 		.incarnation = r->incarnation,
 	};
+}
+
+void sl__report_begin(struct sl_reporter *r)
+{
+	const struct dta_header h = next_header(r);
 
 	dta_begin(&r->b, r->packet, r->packet_bytes, &h);
 	r->essential = false;
 	r->open = false;
 }
 
-size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t bytes)
+/*
+ * Appends the proof (translator and MAC) if packets are authenticated. Returns the packet's length.
+ */
+static size_t sign_packet(const struct sl_reporter *r, uint8_t *packet, size_t bytes)
 {
 	return r->key ? dta_proof_put(r->key, r->meant[r->at], packet, bytes) : bytes;
 }
@@ -37,7 +46,7 @@ size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t byte
 static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 {
 	for (int try = 0;; try++) {
-		if (send(r->fd, packet, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+		if (send(r->target[r->at], packet, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
 			r->s.packets++;
 			r->s.bytes += bytes;
 			return 0;
@@ -54,7 +63,7 @@ static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 /* Waits for events. Returns false when end_ns has passed, or when the caller wants to stop. */
 static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 {
-	struct pollfd p[2] = {{.fd = r->fd, .events = events},
+	struct pollfd p[2] = {{.fd = r->target[r->at], .events = events},
 			      {.fd = r->stop_fd, .events = POLLIN}};
 	uint64_t now = sl__report_now();
 
@@ -137,7 +146,7 @@ static void resend_packet(struct sl_reporter *r, struct sl__backup *b, uint64_t 
 	size_t bytes = b->bytes;
 
 	dta_again(p, sl__realtime_ns());
-	bytes = sl__report_sign(r, p, bytes);
+	bytes = sign_packet(r, p, bytes);
 	if (send_now(r, p, bytes))
 		return; /* the next retry will send it */
 	answer_requested(r, now_ns);
@@ -224,7 +233,7 @@ static int send_first(struct sl_reporter *r, uint64_t now_ns)
 		    !window_has_room(r, 2 * reports))
 			p[2] |= DTA_ACK_WANTED;
 		dta_renumber(p, r->sequence, r->incarnation, sl__realtime_ns());
-		err = send_now(r, p, sl__report_sign(r, p, b->bytes));
+		err = send_now(r, p, sign_packet(r, p, b->bytes));
 		if (err == -EAGAIN)
 			return err;
 		r->s.again += restored;
@@ -354,7 +363,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	if (r->essential) {
 		keep_packet(r, bytes);
 	} else {
-		err = sl__report_send_raw(r, r->packet, sl__report_sign(r, r->packet, bytes));
+		err = sl__report_send_raw(r, r->packet, sign_packet(r, r->packet, bytes));
 		if (err == -EAGAIN)
 			goto stays;
 		r->s.packed -= reports;
@@ -383,21 +392,15 @@ stays:
 /* Sends the translator the latest sequence number, in case the last packets were lost. */
 void sl__report_heartbeat(struct sl_reporter *r)
 {
-	const struct dta_header h = {
-		.flags = r->key ? DTA_AUTHENTICATED : 0,
-		.tenant = r->tenant,
-		.reporter = r->reporter,
-		.sequence = r->sequence,
-		.time_ns = sl__realtime_ns(),
-		.incarnation = r->incarnation,
-	};
+	struct dta_header h = next_header(r);
 	uint8_t p[64];
 
 	if (r->legacy || !r->sequence)
 		return;
+	h.time_ns = sl__realtime_ns();
 	r->beats++;
 	/* A failure counts as a lost packet. */
-	if (send(r->fd, p, sl__report_sign(r, p, dta_heartbeat(p, sizeof(p), &h)),
+	if (send(r->target[r->at], p, sign_packet(r, p, dta_heartbeat(p, sizeof(p), &h)),
 		 MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		r->s.heartbeats++;
 	else
@@ -479,7 +482,7 @@ static void receive_answers(struct sl_reporter *r)
 	ssize_t n;
 
 	for (int i = 0; i < 64; i++) {
-		n = recv(r->fd, p, sizeof(p), MSG_DONTWAIT);
+		n = recv(r->target[r->at], p, sizeof(p), MSG_DONTWAIT);
 		if (n < 0) {
 			r->refused |= errno == ECONNREFUSED;
 			if (errno == EINTR || errno == ECONNREFUSED)

@@ -120,7 +120,6 @@ int sl__report_targets(struct sl_reporter *r, const char *targets, const char *n
 		if (!*at)
 			break;
 	}
-	r->fd = r->target[0];
 	return 0;
 }
 
@@ -129,7 +128,6 @@ static void next_target(struct sl_reporter *r, uint64_t now_ns)
 	uint32_t incarnation = sl__report_incarnation();
 
 	r->at = (r->at + 1) % r->targets;
-	r->fd = r->target[r->at];
 	r->left_ns = now_ns;
 	r->s.failovers++;
 	if (!sl__report_after(incarnation, r->incarnation))

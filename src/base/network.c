@@ -3,10 +3,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -131,4 +134,17 @@ const char *base_print_address(const struct sockaddr *a, char *out, size_t bytes
 	else
 		snprintf(out, bytes, "?");
 	return out;
+}
+
+int base_interface_ioctl(const char *name, unsigned long request, struct ifreq *r)
+{
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(r->ifr_name, sizeof(r->ifr_name), "%s", name);
+	err = ioctl(fd, request, r) ? -errno : 0;
+	close(fd);
+	return err;
 }

@@ -58,6 +58,10 @@ struct addrinfo;
  * with the addresses (freeaddrinfo(3)), or the reason of the failure.
  */
 const char *base_resolve(const char *at, const char *fallback, int type, struct addrinfo **found);
+struct ifreq;
+/* Performs an ioctl on an interface (netdevice(7)). r: all but the name is set. Returns 0 or
+ * -errno. */
+int base_interface_ioctl(const char *name, unsigned long request, struct ifreq *r);
 /* Returns true if only this host can reach the address (IPv4 or IPv6). */
 bool base_is_loopback(const struct sockaddr *a);
 /* Formats as "10.0.0.1:7475", "[fe80::1]:7475" or the path of a unix socket. Returns out. */

@@ -460,15 +460,17 @@ static int read_allowed(struct translate *t)
 static int check_device(struct translate *t, size_t i, const char *kinds)
 {
 	const char *text = t->input.v[i], *at = strchr(text, '='), *colon = strrchr(text, ':');
+	enum dta_device device;
 	char kind[16];
 	uint64_t port;
 
 	snprintf(kind, sizeof(kind), "%.*s", at ? (int)(at - text) : 15, text);
-	if (!dta_decoder_find(kind))
+	device = dta_device_find(kind);
+	if (device == DTA_DEVICES)
 		return base_usage(t->cmd, "--input: '%s' is not one of %s", kind, kinds);
-	port = dta_decoder_find(kind)->port;
+	port = dta_device_decoder(device)->port;
 	if (!t->pcap.n) {
-		t->opts.device[t->listen.n + i] = dta_device_find(kind);
+		t->opts.device[t->listen.n + i] = device;
 		if (at)
 			snprintf(t->device_address[t->listen.n + i], sizeof(*t->device_address),
 				 "%s", at + 1);
@@ -481,7 +483,7 @@ static int check_device(struct translate *t, size_t i, const char *kinds)
 		return base_usage(t->cmd, "--input: '%s' has no port such as :2055", text);
 	t->device_port[i] = (uint16_t)port;
 	for (size_t file = 0; file < t->pcap.n; file++)
-		t->opts.device[t->sockets + file * t->input.n + i] = dta_device_find(kind);
+		t->opts.device[t->sockets + file * t->input.n + i] = device;
 	return BASE_EXIT_OK;
 }
 
@@ -492,9 +494,8 @@ static int check_devices(struct translate *t)
 	int code;
 
 	for (int d = 0; d < DTA_DEVICES; d++)
-		if (dta_device_decoder((enum dta_device)d))
-			snprintf(kinds + strlen(kinds), sizeof(kinds) - strlen(kinds), "%s%s",
-				 *kinds ? ", " : "", dta_device_name((enum dta_device)d));
+		snprintf(kinds + strlen(kinds), sizeof(kinds) - strlen(kinds), "%s%s",
+			 *kinds ? ", " : "", dta_device_name((enum dta_device)d));
 	for (size_t i = 0; i < DTA_TRANSLATE_INPUTS; i++)
 		t->opts.device[i] = DTA_DEVICES;
 	for (size_t i = 0; i < t->input.n; i++) {

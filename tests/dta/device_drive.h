@@ -134,7 +134,8 @@ static inline void drive_keep(void *arg, const struct dta_record *r)
 
 static inline void drive_begin(struct drive *v, const struct dta_decoder_ops *ops)
 {
-	*v = (struct drive){.d = ops->make(ops, NULL), .now_ns = 1, .sender = "192.0.2.9"};
+	*v = (struct drive){
+		.d = dta_decoder_new(ops, NULL, drive_keep, v), .now_ns = 1, .sender = "192.0.2.9"};
 	assert_non_null(v->d);
 }
 
@@ -168,7 +169,7 @@ static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes
 	assert_non_null(exact);
 	memcpy(exact, p, bytes);
 	v->n = 0;
-	v->d->ops->take(v->d, &in, v->now_ns, 0, drive_keep, v);
+	dta_decoder_take(v->d, &in, v->now_ns);
 	free(exact);
 	return v->n;
 }
@@ -177,7 +178,7 @@ static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes
 static inline size_t drive_flush(struct drive *v)
 {
 	v->n = 0;
-	v->d->ops->flush(v->d, v->now_ns, drive_keep, v);
+	v->d->ops->flush(v->d, v->now_ns);
 	return v->n;
 }
 

@@ -53,8 +53,9 @@ static size_t read_hex(const char *text, uint8_t *to, size_t max)
 
 int main(int argc, char **argv)
 {
-	const struct dta_decoder_ops *ops = argc == 2 ? dta_decoder_find(argv[1]) : NULL;
-	struct dta_decoder *d = ops ? ops->make(ops, NULL) : NULL;
+	const struct dta_decoder_ops *ops = argc == 2 ? dta_device_decoder(dta_device_find(argv[1]))
+						      : NULL;
+	struct dta_decoder *d = ops ? dta_decoder_new(ops, NULL, print_record, NULL) : NULL;
 	static char line[140000];
 	uint64_t now = 1000000000;
 
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
 			.port = (uint16_t)port,
 			.address = {.s6_addr = {[10] = 0xff, 0xff, 192, 0, 2, 9}}};
 
-		ops->take(d, &in, now++, 0, print_record, NULL);
+		dta_decoder_take(d, &in, now++);
 		free(data);
 	}
 	printf("{\"refused\": {");

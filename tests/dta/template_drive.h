@@ -61,7 +61,7 @@ static inline struct drive *run_new(const char *kind)
 	struct drive *x = calloc(1, sizeof(*x));
 
 	assert_non_null(x);
-	drive_begin(x, dta_decoder_find(kind));
+	drive_begin(x, dta_device_decoder(dta_device_find(kind)));
 	x->now_ns = 1000 * SECOND;
 	x->sender = "192.0.2.100";
 	x->port = 2000;

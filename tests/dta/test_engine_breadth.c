@@ -258,7 +258,7 @@ static void stores_beyond_4_gib_have_all_their_places(void **state)
 				assert_int_equal(p.value[0], k);
 				break;
 			case SL_STORE_INCREMENT:
-				dta_view_count(&w.f.v, &q, &n);
+				dta_view_increment(&w.f.v, &q, &n);
 				assert_int_equal(n.value, k + 1);
 				break;
 			default:

@@ -506,7 +506,9 @@ static void a_flood_of_packets_is_given_early(void **state)
 	}
 	assert_int_equal(given, 6000 - 1024);
 	assert_int_equal(v.d->stats.refused[DTA_DEVICE_NO_ROOM], given);
-	v.d->ops->flush(v.d, UINT64_MAX, count_record, &given);
+	v.d->fn = count_record;
+	v.d->arg = &given;
+	v.d->ops->flush(v.d, UINT64_MAX);
 	assert_int_equal(given, 6000);
 	drive_end(&v);
 }

@@ -134,12 +134,12 @@ static void load_and_prediction_are_what_was_written(void **state)
 	for (uint64_t i = 0; i < M / 2; i++)
 		put_keywrite(&m, 0, &i, 8, &i, 0, 2);
 	for (uint64_t sample = 0; sample <= 8192; sample += 8192) {
-		dta_view_load(&m.v, NEWEST, 2, sample, &l);
+		dta_view_load(&m.v, NEWEST, sample, &l);
 		assert_true(fabs(l.load - .5) < (sample ? .05 : .01));
 		assert_true(fabs(l.predicted[1] - (1 - pow(1 - exp(-2 * l.load), 2))) < 1e-9);
 	}
 	memset(bank_of(&m, 0), 1, m.v.bank_stride);
-	dta_view_load(&m.v, NEWEST, 2, 0, &l);
+	dta_view_load(&m.v, NEWEST, 0, &l);
 	assert_true(isfinite(l.load) && l.load > 5);
 	free(m.map);
 }

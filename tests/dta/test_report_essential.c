@@ -34,7 +34,7 @@ static void essential_reports_arrive_once_over_a_lossy_network(void **state)
 	close(fd);
 	r = reporter(t, (struct sl_reporter_opts){.packet_bytes = 256, .key_file = path});
 	unlink(path);
-	t->key = dta_key_new(key, sizeof(key));
+	t->key = dta_key_new(key);
 	t->lose_percent = 33;
 	t->most = 3000;
 	t->counts = calloc(t->most, 1);

@@ -580,7 +580,7 @@ static void macs_are_those_of_rfc_4493(void **state)
 
 	(void)state;
 	hex(key_text, key);
-	k = dta_key_new(key, sizeof(key));
+	k = dta_key_new(key);
 	assert_non_null(k);
 	for (size_t i = 0; i < 4; i++) {
 		hex(message_text, p);
@@ -596,10 +596,6 @@ static void macs_are_those_of_rfc_4493(void **state)
 		assert_false(dta_mac_fits(k, p, 15));
 	}
 	dta_key_free(k);
-	for (size_t bytes = 0; bytes < 40; bytes++)
-		if (bytes != 16)
-			assert_null(dta_key_new(message_text, bytes));
-	assert_null(dta_key_new(NULL, 16));
 }
 
 #define CHECK(header, at) dta_auth_check(a, header, p, n, &here, at, &used)
@@ -649,7 +645,7 @@ static void keys_of_ranges_are_exchanged_one_by_one(void **state)
 	(void)state;
 	assert_non_null(a);
 	for (int i = 0; i < 4; i++)
-		k[i] = dta_key_new(key[i], 16);
+		k[i] = dta_key_new(key[i]);
 	assert_int_equal(set_keys(a, 7, all, 5), 0);
 	/* The neighbouring tenants have the same keys; they do not mix. */
 	assert_int_equal(set_keys(a, 6, all, 1), 0);
@@ -699,7 +695,7 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 {
 	struct dta_auth *a = dta_auth_new();
 	uint8_t key[16] = {1}, other[16] = {2}, p[256] = {0};
-	struct dta_key *k = dta_key_new(key, 16), *o = dta_key_new(other, 16);
+	struct dta_key *k = dta_key_new(key), *o = dta_key_new(other);
 	uint64_t now = 1000 * DTA_SKEW_NS;
 	struct dta_header h = {
 		.flags = DTA_AUTHENTICATED, .tenant = 3, .reporter = 5, .time_ns = now};
@@ -760,7 +756,7 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 		key[0] = (uint8_t)i;
 		key[1] = (uint8_t)(i >> 8);
 		dta_key_free(k);
-		k = dta_key_new(key, 16);
+		k = dta_key_new(key);
 		h.flags = DTA_AUTHENTICATED;
 		h.tenant = 9;
 		h.reporter = i;

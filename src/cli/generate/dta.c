@@ -344,7 +344,7 @@ static int read_key(const struct base_command *cmd, struct cli_dta_settings *s)
 
 	base_secret_warn("generate", s->key_file);
 	if (!err) {
-		s->mac = dta_key_new(key, sizeof(key));
+		s->mac = dta_key_new(key);
 		err = s->mac ? 0 : -errno;
 	}
 	if (!err)

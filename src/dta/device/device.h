@@ -182,26 +182,40 @@ typedef void dta_record_fn(void *arg, const struct dta_record *r);
 struct dta_decoder_ops {
 	const char *name; /* name in --input: "int", "ipfix", "netflow" or "sflow" */
 	uint16_t port;	  /* default port of devices */
-	/*
-	 * ops: this struct. paths: the INT paths that all workers of the process share; if NULL,
-	 * the decoder creates its own. Returns NULL with errno ENOMEM if out of memory.
-	 */
-	struct dta_decoder *(*make)(const struct dta_decoder_ops *ops, struct dta_paths *paths);
-	/* Decodes one datagram and calls fn for each of its records. Memory is bounded. */
-	void (*take)(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-		     uint64_t real_ns, dta_record_fn *fn, void *arg);
+	struct dta_decoder *(*make)(struct dta_paths *paths); /* for dta_decoder_new() */
+	/* for dta_decoder_take(); returns the reason if the datagram is refused */
+	enum dta_device_refusal (*take)(struct dta_decoder *d, const struct dta_datagram *in,
+					uint64_t now_ns);
 	/*
 	 * Calls fn for each delayed record that is due by now_ns; UINT64_MAX means all of them.
 	 * Call it at least every 20 ms. May be NULL.
 	 */
-	void (*flush)(struct dta_decoder *d, uint64_t now_ns, dta_record_fn *fn, void *arg);
+	void (*flush)(struct dta_decoder *d, uint64_t now_ns);
 	void (*end)(struct dta_decoder *d); /* NULL is ignored */
 };
 
 struct dta_decoder { /* first member of each protocol's structure */
 	const struct dta_decoder_ops *ops;
+	dta_record_fn *fn;
+	void *arg;
 	struct dta_device_stats stats;
 };
+
+/*
+ * Creates a decoder that calls fn for each record. paths: the INT paths that all workers of the
+ * process share; if NULL, the decoder creates its own. Returns NULL if out of memory.
+ */
+struct dta_decoder *dta_decoder_new(const struct dta_decoder_ops *ops, struct dta_paths *paths,
+				    dta_record_fn *fn, void *arg);
+/* Decodes one datagram. Memory is bounded. */
+void dta_decoder_take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns);
+
+/* For decoders: passes on a record. */
+static inline void dta_decoder_give(struct dta_decoder *d, const struct dta_record *r)
+{
+	d->stats.records++;
+	d->fn(d->arg, r);
+}
 
 extern const struct dta_decoder_ops dta_decoder_int, dta_decoder_ipfix, dta_decoder_netflow,
 	dta_decoder_sflow;
@@ -218,9 +232,7 @@ enum dta_device {
 const char *dta_device_name(enum dta_device d);
 /* Returns DTA_DEVICES if there is no such kind of input. */
 enum dta_device dta_device_find(const char *name);
-/* Returns NULL if no decoder reads this kind of input. */
+/* Returns NULL for DTA_DEVICES. */
 const struct dta_decoder_ops *dta_device_decoder(enum dta_device d);
-/* Returns NULL if no decoder has this name. */
-const struct dta_decoder_ops *dta_decoder_find(const char *name);
 
 #endif

@@ -4,12 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "base/hash.h"
 #include "dta/device/template.h"
-#include "dta/store/hash.h"
 
-#define PLACES	       4096u	     /* buckets of the hash table */
 #define TEMPLATE_BYTES (64ul << 20)  /* total size of all templates */
 #define TEMPLATE_SHARE (128ul << 10) /* template bytes per exporter */
 #define LATE	       65536u /* a datagram up to this many units behind the newest is late */
@@ -18,54 +16,24 @@
 /* largest backward step in uptime that reordering of datagrams explains */
 #define BACK_MS 60000u
 
-struct exporter_row { /* ordered by heard_ns, oldest first */
-	struct dta_exporter *first, *last;
-};
+TAILQ_HEAD(exporter_row, dta_exporter); /* ordered by heard_ns, oldest first */
 
 struct dta_exporters {
 	struct dta_device_stats *stats;
-	uint64_t seed; /* random hash seed, so that no sender can fill a chosen bucket */
 	size_t template_bytes;
 	struct exporter_row row[2]; /* exporters by state: unproven, then proven */
-	struct dta_exporter *place[PLACES];
+	struct base_table table;    /* by address; the exporter heard last comes first */
 };
 
-static struct dta_exporter **place_of(struct dta_exporters *x, const struct in6_addr *address)
+static uint64_t hash_of(const struct in6_addr *address)
 {
-	uint64_t half[2];
-
-	memcpy(half, address, sizeof(half));
-	return &x->place[dta_mix(dta_mix(half[0] ^ x->seed) ^ half[1]) % PLACES];
-}
-
-/* ---- lists ---- */
-
-static void leave_row(struct dta_exporters *x, struct dta_exporter *e)
-{
-	struct exporter_row *r = &x->row[e->proven];
-
-	*(e->older ? &e->older->newer : &r->first) = e->newer;
-	*(e->newer ? &e->newer->older : &r->last) = e->older;
-}
-
-static void join_row(struct dta_exporters *x, struct dta_exporter *e)
-{
-	struct exporter_row *r = &x->row[e->proven];
-
-	e->older = r->last;
-	e->newer = NULL;
-	*(r->last ? &r->last->newer : &r->first) = e;
-	r->last = e;
+	return base_hash(0, address, sizeof(*address));
 }
 
 static void drop_exporter(struct dta_exporters *x, struct dta_exporter *e)
 {
-	struct dta_exporter **at = place_of(x, &e->address);
-
-	while (*at != e)
-		at = &(*at)->next;
-	*at = e->next;
-	leave_row(x, e);
+	base_table_remove(&x->table, e);
+	TAILQ_REMOVE(&x->row[e->proven], e, row);
 	dta_exporters_forget(x, e);
 	free(e);
 	x->stats->exporters--;
@@ -80,13 +48,13 @@ static bool is_idle(const struct dta_exporter *e, uint64_t now)
 static struct dta_exporter *find_weakest(struct dta_exporters *x, const struct dta_exporter *keep,
 					 uint64_t now)
 {
-	struct dta_exporter *e = x->row[0].first;
+	struct dta_exporter *e = TAILQ_FIRST(&x->row[0]);
 
 	if (e == keep && e)
-		e = e->newer;
+		e = TAILQ_NEXT(e, row);
 	if (e)
 		return e;
-	e = x->row[1].first;
+	e = TAILQ_FIRST(&x->row[1]);
 	return e && e != keep && is_idle(e, now) ? e : NULL;
 }
 
@@ -94,12 +62,12 @@ static struct dta_exporter *find_weakest(struct dta_exporters *x, const struct d
 
 static void note_heard(struct dta_exporters *x, struct dta_exporter *e, uint64_t now)
 {
-	leave_row(x, e);
+	TAILQ_REMOVE(&x->row[e->proven], e, row);
 	e->heard_ns = now;
 	e->proven |= now - e->made_ns >= DTA_EXPORTER_PROVEN_NS;
-	join_row(x, e);
+	TAILQ_INSERT_TAIL(&x->row[e->proven], e, row);
 	for (int i = 0; i < 2; i++) {
-		struct dta_exporter *old = x->row[i].first;
+		struct dta_exporter *old = TAILQ_FIRST(&x->row[i]);
 
 		if (old && now - old->heard_ns > DTA_EXPORTER_LIFETIME_NS)
 			drop_exporter(x, old);
@@ -109,16 +77,16 @@ static void note_heard(struct dta_exporters *x, struct dta_exporter *e, uint64_t
 struct dta_exporter *dta_exporters_find(struct dta_exporters *x, const struct dta_datagram *d,
 					uint32_t domain, uint64_t now)
 {
-	struct dta_exporter **head = place_of(x, &d->address), **at = head, *e;
+	const uint64_t hash = hash_of(&d->address);
+	struct dta_exporter *e = base_table_first(&x->table, hash);
 
-	while ((e = *at) && (e->domain != domain || e->port != d->port ||
-			     memcmp(&e->address, &d->address, sizeof(e->address))))
-		at = &e->next;
+	while (e && (e->domain != domain || e->port != d->port ||
+		     memcmp(&e->address, &d->address, sizeof(e->address))))
+		e = base_table_next(e);
 	if (!e)
 		return NULL;
-	*at = e->next;
-	e->next = *head;
-	*head = e;
+	base_table_remove(&x->table, e);
+	base_table_add(&x->table, e, hash);
 	note_heard(x, e, now);
 	return e;
 }
@@ -129,7 +97,9 @@ static bool make_room(struct dta_exporters *x, const struct in6_addr *address, u
 	struct dta_exporter *give = NULL;
 	uint32_t n = 0;
 
-	for (struct dta_exporter *e = *place_of(x, address); e; e = e->next) {
+	struct dta_exporter *e = base_table_first(&x->table, hash_of(address));
+
+	for (; e; e = base_table_next(e)) {
 		if (memcmp(&e->address, address, sizeof(*address)))
 			continue;
 		n++;
@@ -150,7 +120,7 @@ static bool make_room(struct dta_exporters *x, const struct in6_addr *address, u
 struct dta_exporter *dta_exporters_make(struct dta_exporters *x, const struct dta_datagram *d,
 					uint32_t domain, uint64_t now)
 {
-	struct dta_exporter **at, *e;
+	struct dta_exporter *e;
 
 	if (!make_room(x, &d->address, now) || !(e = calloc(1, sizeof(*e)))) {
 		x->stats->refused[DTA_DEVICE_NO_ROOM]++;
@@ -160,10 +130,8 @@ struct dta_exporter *dta_exporters_make(struct dta_exporters *x, const struct dt
 	e->port = d->port;
 	e->domain = domain;
 	e->made_ns = e->heard_ns = now;
-	at = place_of(x, &d->address);
-	e->next = *at;
-	*at = e;
-	join_row(x, e);
+	base_table_add(&x->table, e, hash_of(&d->address));
+	TAILQ_INSERT_TAIL(&x->row[0], e, row);
 	x->stats->exporters++;
 	return e;
 }
@@ -196,12 +164,13 @@ struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats)
 {
 	struct dta_exporters *x = calloc(1, sizeof(*x));
 
-	if (!x)
+	if (!x || !base_table_init(&x->table)) {
+		free(x);
 		return NULL;
+	}
 	x->stats = stats;
-	/* The table works without a random seed, but an attacker could then fill one bucket. */
-	if (getrandom(&x->seed, sizeof(x->seed), 0) != sizeof(x->seed))
-		x->seed = (uintptr_t)x;
+	TAILQ_INIT(&x->row[0]);
+	TAILQ_INIT(&x->row[1]);
 	return x;
 }
 
@@ -210,8 +179,9 @@ void dta_exporters_free(struct dta_exporters *x)
 	if (!x)
 		return;
 	for (int i = 0; i < 2; i++)
-		while (x->row[i].first)
-			drop_exporter(x, x->row[i].first);
+		while (!TAILQ_EMPTY(&x->row[i]))
+			drop_exporter(x, TAILQ_FIRST(&x->row[i]));
+	base_table_free(&x->table);
 	free(x);
 }
 
@@ -290,11 +260,12 @@ static uint32_t stated_sampling(const struct dta_exporter *e, bool has_id, uint6
 uint32_t dta_exporters_sampling(struct dta_exporters *x, const struct dta_exporter *e, bool has_id,
 				uint64_t id)
 {
+	const struct dta_exporter *o = base_table_first(&x->table, e->node.hash);
 	uint32_t n = stated_sampling(e, has_id, id);
 
 	if (n)
 		return n;
-	for (const struct dta_exporter *o = *place_of(x, &e->address); o; o = o->next) {
+	for (; o; o = base_table_next(o)) {
 		uint32_t other;
 
 		if (o->domain != e->domain || !IN6_ARE_ADDR_EQUAL(&o->address, &e->address))

@@ -16,6 +16,9 @@
 #ifndef SL_DTA_DEVICE_EXPORTER_H
 #define SL_DTA_DEVICE_EXPORTER_H
 
+#include <sys/queue.h>
+
+#include "base/table.h"
 #include "dta/device/device.h"
 
 #define DTA_EXPORTERS	       4096u
@@ -30,9 +33,8 @@
 struct dta_template;
 
 struct dta_exporter {
-	/* neighbours in the list of proven or unproven exporters, ordered by heard_ns */
-	struct dta_exporter *older, *newer;
-	struct dta_exporter *next; /* next exporter with the same address hash */
+	struct base_node node;	       /* hash of the address */
+	TAILQ_ENTRY(dta_exporter) row; /* list of proven or unproven exporters, by heard_ns */
 	struct in6_addr address;
 	uint16_t port;
 	bool proven;
@@ -60,8 +62,8 @@ struct dta_exporter {
 struct dta_exporters;
 
 /*
- * The decoder owns stats; these functions update its gauges and refusals. Returns NULL with errno
- * ENOMEM.
+ * The decoder owns stats; these functions update its gauges and refusals. Returns NULL if out of
+ * memory.
  */
 struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats);
 void dta_exporters_free(struct dta_exporters *x); /* NULL is ignored */

@@ -308,7 +308,7 @@ static void parse_v4(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 /* Follows the chain of headers to the protocol (RFC 8200, section 4). */
 static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struct dta_frame *out)
 {
-	size_t at = 40;
+	size_t at = 40, unit;
 	uint8_t next = p[6];
 
 	out->length = 40u + dta_get16(p + 4);
@@ -328,16 +328,13 @@ static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 		case IPPROTO_MH:
 		case 139: /* Host Identity Protocol */
 		case 140: /* Shim6 */
+		case IPPROTO_AH:
 			if (bytes < at + 2)
 				return;
+			/* AH states its length in units of 4 bytes, the others in units of 8 */
+			unit = next == IPPROTO_AH ? 4 : 8;
 			next = p[at];
-			at += 8 + (size_t)p[at + 1] * 8;
-			continue;
-		case IPPROTO_AH: /* length in 32-bit words minus two */
-			if (bytes < at + 2)
-				return;
-			next = p[at];
-			at += 8 + (size_t)p[at + 1] * 4;
+			at += 8 + p[at + 1] * unit;
 			continue;
 		case IPPROTO_FRAGMENT:
 			if (bytes < at + 8)

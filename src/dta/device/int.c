@@ -7,7 +7,6 @@
  * assigned to INT; a stack is therefore recognised by its form, and only in reports of tracked
  * flows.
  */
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 
@@ -101,8 +100,6 @@ struct int_datagram {
 	struct int_decoder *s;
 	struct in6_addr sender;
 	uint64_t now_ns;
-	dta_record_fn *fn;
-	void *arg;
 };
 
 static bool has_bit(const struct metadata_part *m, unsigned int i)
@@ -313,21 +310,18 @@ static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct i
 static void give_record(const struct int_datagram *d, enum dta_record_kind kind)
 {
 	d->s->record.kind = kind;
-	d->s->decoder.stats.records++;
-	d->fn(d->arg, &d->s->record);
+	dta_decoder_give(&d->s->decoder, &d->s->record);
 }
 
 /* Holds back a hop that its switch reported alone, until other switches report the packet. */
 static bool keep_hop(const struct int_datagram *d, const struct int_report *report,
 		     uint64_t entered)
 {
-	struct dta_device_stats *stats = &d->s->decoder.stats;
-
 	if (!report->id || report->dropped || !dta_record_has(&d->s->record, DTA_FIELD_SOURCE))
 		return false;
 	d->s->record.kind = DTA_RECORD_HOP;
-	return dta_paths_take(d->s->paths, &d->s->record, report->id, entered, d->now_ns,
-			      &stats->refused[DTA_DEVICE_NO_ROOM], &stats->records, d->fn, d->arg);
+	return dta_paths_take(d->s->paths, &d->s->decoder, &d->s->record, report->id, entered,
+			      d->now_ns);
 }
 
 /* Whether this node was the last to add to the stack; false if the stack has no node IDs. */
@@ -478,11 +472,11 @@ static enum dta_device_refusal read_report(const struct int_datagram *d, uint32_
 }
 
 static void count_lost(const struct int_datagram *d, uint32_t node, uint32_t hardware,
-		       uint32_t number, unsigned int bits, uint64_t now_ns)
+		       uint32_t number, unsigned int bits)
 {
 	struct dta_device_stats *stats = &d->s->decoder.stats;
 	struct dta_stream *s = dta_streams_find(d->s->streams, &d->sender,
-						(uint64_t)node << 32 | hardware, now_ns);
+						(uint64_t)node << 32 | hardware, d->now_ns);
 
 	if (s)
 		dta_stream_take(s, number, bits, 0, &stats->lost, &stats->restarts);
@@ -492,7 +486,7 @@ static void count_lost(const struct int_datagram *d, uint32_t node, uint32_t har
 }
 
 static enum dta_device_refusal read_group(const struct int_datagram *d, const uint8_t *p,
-					  size_t bytes, uint64_t now_ns)
+					  size_t bytes)
 {
 	struct dta_device_stats *stats = &d->s->decoder.stats;
 	uint32_t node;
@@ -500,7 +494,7 @@ static enum dta_device_refusal read_group(const struct int_datagram *d, const ui
 	if (bytes < 8)
 		return DTA_DEVICE_TRUNCATED;
 	node = dta_get32(p + 4);
-	count_lost(d, node, dta_get32(p) >> 22 & 63, dta_get32(p) & 0x3fffff, 22, now_ns);
+	count_lost(d, node, dta_get32(p) >> 22 & 63, dta_get32(p) & 0x3fffff, 22);
 	for (p += 8, bytes -= 8; bytes >= 4;) {
 		const uint32_t word = dta_get32(p);
 		const size_t length = (size_t)(word >> 16 & 0xff) * 4;
@@ -519,7 +513,7 @@ static enum dta_device_refusal read_group(const struct int_datagram *d, const ui
 
 /* Version 1.0: one report, whose packet extends to the end of the datagram. */
 static enum dta_device_refusal read_report_1(const struct int_datagram *d, const uint8_t *p,
-					     size_t bytes, uint64_t now_ns)
+					     size_t bytes)
 {
 	static const uint8_t inner[8] = {INNER_ETHERNET, INNER_IPV4, INNER_IPV6};
 	struct int_report report = {
@@ -538,7 +532,7 @@ static enum dta_device_refusal read_report_1(const struct int_datagram *d, const
 	report.own.at = p + 16;
 	report.own.bitmap = word >> 15 & 63;
 	report.own.words = words_of(&report.own);
-	count_lost(d, report.node, word & 63, dta_get32(p + 8), 32, now_ns);
+	count_lost(d, report.node, word & 63, dta_get32(p + 8), 32);
 	/*
 	 * Senders disagree on whether the length includes the metadata, so use the bitmap as well.
 	 */
@@ -555,33 +549,27 @@ static enum dta_device_refusal read_report_1(const struct int_datagram *d, const
 	return DTA_DEVICE_FINE;
 }
 
-static void int_take(struct dta_decoder *decoder, const struct dta_datagram *in, uint64_t now_ns,
-		     uint64_t real_ns, dta_record_fn *fn, void *arg)
+static enum dta_device_refusal int_take(struct dta_decoder *decoder, const struct dta_datagram *in,
+					uint64_t now_ns)
 {
-	const struct int_datagram d = {.s = (struct int_decoder *)decoder,
-				       .sender = in->address,
-				       .now_ns = now_ns,
-				       .fn = fn,
-				       .arg = arg};
-	enum dta_device_refusal bad = DTA_DEVICE_BAD_VERSION;
+	const struct int_datagram d = {
+		.s = (struct int_decoder *)decoder, .sender = in->address, .now_ns = now_ns};
 
-	(void)real_ns;
-	decoder->stats.datagrams++;
 	if (!in->bytes)
-		bad = DTA_DEVICE_TRUNCATED;
-	else if (in->data[0] >> 4 == 2)
-		bad = read_group(&d, in->data, in->bytes, now_ns);
-	else if (in->data[0] >> 4 == 1)
-		bad = read_report_1(&d, in->data, in->bytes, now_ns);
-	if (bad)
-		decoder->stats.refused[bad]++;
+		return DTA_DEVICE_TRUNCATED;
+	switch (in->data[0] >> 4) {
+	case 2:
+		return read_group(&d, in->data, in->bytes);
+	case 1:
+		return read_report_1(&d, in->data, in->bytes);
+	default:
+		return DTA_DEVICE_BAD_VERSION;
+	}
 }
 
-static void int_flush(struct dta_decoder *decoder, uint64_t now_ns, dta_record_fn *fn, void *arg)
+static void int_flush(struct dta_decoder *decoder, uint64_t now_ns)
 {
-	struct int_decoder *s = (struct int_decoder *)decoder;
-
-	dta_paths_flush(s->paths, now_ns, &decoder->stats.records, fn, arg);
+	dta_paths_flush(((struct int_decoder *)decoder)->paths, decoder, now_ns);
 }
 
 static void int_end(struct dta_decoder *decoder)
@@ -595,20 +583,18 @@ static void int_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *int_make(const struct dta_decoder_ops *ops, struct dta_paths *paths)
+static struct dta_decoder *int_make(struct dta_paths *paths)
 {
 	struct int_decoder *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->decoder.ops = ops;
 	s->streams = dta_streams_make(STREAMS);
 	s->own_paths = paths ? NULL : dta_paths_new();
 	s->paths = paths ? paths : s->own_paths;
 	if (s->streams && s->paths)
 		return &s->decoder;
 	int_end(&s->decoder);
-	errno = ENOMEM;
 	return NULL;
 }
 

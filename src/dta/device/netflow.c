@@ -25,14 +25,12 @@ static void start_again(struct dta_template_message *m)
 	e->boot_ms = 0;
 }
 
-static void take_version9(struct dta_template_message *m)
+static enum dta_device_refusal take_version9(struct dta_template_message *m)
 {
 	const uint8_t *p = m->in->data;
 
-	if (m->in->bytes < HEADER9) {
-		m->stats->refused[DTA_DEVICE_TRUNCATED]++;
-		return;
-	}
+	if (m->in->bytes < HEADER9)
+		return DTA_DEVICE_TRUNCATED;
 	m->uptime = dta_get32(p + 4);
 	m->export_ms = dta_get32(p + 8) * UINT64_C(1000);
 	m->domain = dta_get32(p + 16);
@@ -44,6 +42,7 @@ static void take_version9(struct dta_template_message *m)
 		dta_exporter_restarted(m->exporter, m->uptime);
 		dta_exporter_number(m->exporter, m->stats, dta_get32(p + 12), 1);
 	}
+	return DTA_DEVICE_FINE;
 }
 
 /* ---- version 5 ---- */
@@ -74,27 +73,21 @@ static void give_version5(struct dta_template_message *m, const uint8_t *p, uint
 	dta_record_set(r, DTA_FIELD_DESTINATION_AS, dta_get16(p + 42));
 	dta_record_set(r, DTA_FIELD_SOURCE_PREFIX, p[44]);
 	dta_record_set(r, DTA_FIELD_DESTINATION_PREFIX, p[45]);
-	m->stats->records++;
-	m->fn(m->arg, r);
+	dta_decoder_give(m->decoder, r);
 }
 
-static void take_version5(struct dta_template_message *m)
+static enum dta_device_refusal take_version5(struct dta_template_message *m)
 {
 	const uint8_t *p = m->in->data;
 	struct dta_record *r = &m->work->r;
 	uint32_t count, sampling;
 
-	if (m->in->bytes < HEADER5) {
-		m->stats->refused[DTA_DEVICE_TRUNCATED]++;
-		return;
-	}
+	if (m->in->bytes < HEADER5)
+		return DTA_DEVICE_TRUNCATED;
 	count = dta_get16(p + 2);
-	if (m->in->bytes != HEADER5 + count * RECORD5) {
-		m->stats->refused[m->in->bytes < HEADER5 + count * RECORD5
-					  ? DTA_DEVICE_TRUNCATED
-					  : DTA_DEVICE_BAD_LENGTH]++;
-		return;
-	}
+	if (m->in->bytes != HEADER5 + count * RECORD5)
+		return m->in->bytes < HEADER5 + count * RECORD5 ? DTA_DEVICE_TRUNCATED
+								: DTA_DEVICE_BAD_LENGTH;
 	m->uptime = dta_get32(p + 4);
 	m->export_ms = dta_get32(p + 8) * UINT64_C(1000) + dta_get32(p + 12) / 1000000;
 	m->domain = dta_get16(p + 20); /* engine type and engine number */
@@ -116,29 +109,27 @@ static void take_version5(struct dta_template_message *m)
 	dta_record_set(r, DTA_FIELD_SAMPLING, sampling);
 	for (uint32_t i = 0; i < count; i++)
 		give_version5(m, p + HEADER5 + (size_t)i * RECORD5, sampling);
+	return DTA_DEVICE_FINE;
 }
 
 /* ---- both versions ---- */
 
-static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-			  uint64_t real_ns, dta_record_fn *fn, void *arg)
+static enum dta_device_refusal take_datagram(struct dta_decoder *d, const struct dta_datagram *in,
+					     uint64_t now_ns)
 {
-	struct dta_template_message m = dta_template_begin(d, in, now_ns, fn, arg);
-	uint32_t version;
+	struct dta_template_message m = dta_template_begin(d, in, now_ns);
 
-	(void)real_ns;
 	m.netflow = true;
-	if (in->bytes < 2) {
-		d->stats.refused[DTA_DEVICE_TRUNCATED]++;
-		return;
+	if (in->bytes < 2)
+		return DTA_DEVICE_TRUNCATED;
+	switch (dta_get16(in->data)) {
+	case 9:
+		return take_version9(&m);
+	case 5:
+		return take_version5(&m);
+	default:
+		return DTA_DEVICE_BAD_VERSION;
 	}
-	version = dta_get16(in->data);
-	if (version == 9)
-		take_version9(&m);
-	else if (version == 5)
-		take_version5(&m);
-	else
-		d->stats.refused[DTA_DEVICE_BAD_VERSION]++;
 }
 
 const struct dta_decoder_ops dta_decoder_netflow = {.name = "netflow",

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "dta/store/hash.h"
+#include "base/hash.h"
+#include "base/table.h"
 #include "frame.h"
 #include "paths.h"
 
@@ -17,19 +17,18 @@ struct joined_hop {
 };
 
 struct joined_path {
-	struct joined_path *next; /* next path in the bucket */
-	uint64_t hash, began_ns;
+	struct base_node node;
+	uint64_t began_ns;
 	uint32_t hops;
 	struct joined_hop *first, **last;
 };
 
 struct dta_paths {
 	pthread_mutex_t lock;
-	uint64_t seed;
 	struct joined_hop *free;
 	uint32_t oldest, waiting; /* .path is a ring, because all paths wait equally long */
 	struct joined_path path[DTA_PATHS];
-	struct joined_path *bucket[DTA_PATHS];
+	struct base_table table;
 	struct joined_hop hop[DTA_PATHS_HOPS];
 };
 
@@ -37,11 +36,11 @@ struct dta_paths *dta_paths_new(void)
 {
 	struct dta_paths *p = calloc(1, sizeof(*p));
 
-	if (!p)
+	if (!p || !base_table_init(&p->table)) {
+		free(p);
 		return NULL;
+	}
 	pthread_mutex_init(&p->lock, NULL);
-	if (getrandom(&p->seed, sizeof(p->seed), 0) != sizeof(p->seed))
-		p->seed = (uintptr_t)p; /* an attacker may then fill one bucket */
 	for (uint32_t i = 0; i < DTA_PATHS_HOPS; i++)
 		p->hop[i].next = i + 1 < DTA_PATHS_HOPS ? &p->hop[i + 1] : NULL;
 	p->free = p->hop;
@@ -50,6 +49,8 @@ struct dta_paths *dta_paths_new(void)
 
 void dta_paths_free(struct dta_paths *p)
 {
+	if (p)
+		base_table_free(&p->table);
 	free(p);
 }
 
@@ -58,7 +59,7 @@ static uint64_t number_of(const struct dta_record *r, enum dta_field f)
 	return dta_record_has(r, f) ? r->number[f] : 0;
 }
 
-static uint64_t hash_of(const struct dta_paths *p, const struct dta_record *r, uint64_t id)
+static uint64_t hash_of(const struct dta_record *r, uint64_t id)
 {
 	const struct {
 		struct in6_addr from, to;
@@ -69,7 +70,7 @@ static uint64_t hash_of(const struct dta_paths *p, const struct dta_record *r, u
 			 number_of(r, DTA_FIELD_PROTOCOL),
 		 id};
 
-	return XXH3_64bits_withSeed(&key, sizeof(key), p->seed);
+	return base_hash(0, &key, sizeof(key));
 }
 
 static bool comes_before(const struct joined_hop *a, const struct joined_hop *b)
@@ -79,18 +80,15 @@ static bool comes_before(const struct joined_hop *a, const struct joined_hop *b)
 	return ttl_a != ttl_b ? ttl_a > ttl_b : a->entered && b->entered && a->entered < b->entered;
 }
 
-/* Emits the hops of the oldest path in order, with their positions unless a router is missing. */
-static void give_oldest(struct dta_paths *p, uint64_t *given, dta_record_fn *fn, void *arg)
+/* Gives the hops of the oldest path in order, with their positions unless a router is missing. */
+static void give_oldest(struct dta_paths *p, struct dta_decoder *d)
 {
 	struct joined_path *oldest = &p->path[p->oldest++ % DTA_PATHS];
-	struct joined_path **at = &p->bucket[oldest->hash % DTA_PATHS];
 	struct joined_hop *sorted[DTA_PATH_HOPS];
 	bool whole = oldest->hops > 1;
 	uint32_t n = 0, i;
 
-	while (*at != oldest)
-		at = &(*at)->next;
-	*at = oldest->next;
+	base_table_remove(&p->table, oldest);
 	p->waiting--;
 	for (struct joined_hop *h = oldest->first; h; h = h->next) {
 		for (i = n++; i && comes_before(h, sorted[i - 1]); i--)
@@ -106,60 +104,45 @@ static void give_oldest(struct dta_paths *p, uint64_t *given, dta_record_fn *fn,
 			dta_record_set(&sorted[i]->r, DTA_FIELD_HOP, i);
 			dta_record_set(&sorted[i]->r, DTA_FIELD_HOPS, n);
 		}
-		++*given;
-		fn(arg, &sorted[i]->r);
+		dta_decoder_give(d, &sorted[i]->r);
 		sorted[i]->next = p->free;
 		p->free = sorted[i];
 	}
 }
 
-static void give_due(struct dta_paths *p, uint64_t now_ns, uint64_t *given, dta_record_fn *fn,
-		     void *arg)
+static void give_due(struct dta_paths *p, struct dta_decoder *d, uint64_t now_ns)
 {
 	/* Another worker's clock may be ahead of now_ns. */
 	while (p->waiting && now_ns >= p->path[p->oldest % DTA_PATHS].began_ns + DTA_PATH_NS)
-		give_oldest(p, given, fn, arg);
+		give_oldest(p, d);
 }
 
-void dta_paths_flush(struct dta_paths *p, uint64_t now_ns, uint64_t *given, dta_record_fn *fn,
-		     void *arg)
+void dta_paths_flush(struct dta_paths *p, struct dta_decoder *d, uint64_t now_ns)
 {
 	pthread_mutex_lock(&p->lock);
-	give_due(p, now_ns, given, fn, arg);
+	give_due(p, d, now_ns);
 	pthread_mutex_unlock(&p->lock);
-}
-
-static struct joined_path *find_path(struct dta_paths *p, uint64_t hash)
-{
-	struct joined_path *path = p->bucket[hash % DTA_PATHS];
-
-	while (path && path->hash != hash)
-		path = path->next;
-	return path;
 }
 
 static struct joined_path *add_path(struct dta_paths *p, uint64_t hash, uint64_t now_ns)
 {
 	struct joined_path *path = &p->path[(p->oldest + p->waiting++) % DTA_PATHS];
-	struct joined_path **bucket = &p->bucket[hash % DTA_PATHS];
 
-	*path = (struct joined_path){
-		.next = *bucket, .hash = hash, .began_ns = now_ns, .last = &path->first};
-	*bucket = path;
+	*path = (struct joined_path){.began_ns = now_ns, .last = &path->first};
+	base_table_add(&p->table, path, hash);
 	return path;
 }
 
-static bool take_hop(struct dta_paths *p, const struct dta_record *r, uint64_t hash,
-		     uint64_t entered, uint64_t now_ns, uint64_t *early, uint64_t *given,
-		     dta_record_fn *fn, void *arg)
+static bool take_hop(struct dta_paths *p, struct dta_decoder *d, const struct dta_record *r,
+		     uint64_t hash, uint64_t entered, uint64_t now_ns)
 {
 	struct joined_path *path;
 	struct joined_hop *hop;
 
-	give_due(p, now_ns, given, fn, arg);
-	for (; !p->free || p->waiting == DTA_PATHS; ++*early)
-		give_oldest(p, given, fn, arg);
-	path = find_path(p, hash);
+	give_due(p, d, now_ns);
+	for (; !p->free || p->waiting == DTA_PATHS; d->stats.refused[DTA_DEVICE_NO_ROOM]++)
+		give_oldest(p, d);
+	path = base_table_first(&p->table, hash);
 	for (hop = path ? path->first : NULL; hop; hop = hop->next)
 		if (hop->r.number[DTA_FIELD_SWITCH] == r->number[DTA_FIELD_SWITCH] &&
 		    hop->r.number[DTA_FIELD_TTL] == r->number[DTA_FIELD_TTL])
@@ -179,14 +162,14 @@ static bool take_hop(struct dta_paths *p, const struct dta_record *r, uint64_t h
 	return true;
 }
 
-bool dta_paths_take(struct dta_paths *p, const struct dta_record *r, uint64_t id, uint64_t entered,
-		    uint64_t now_ns, uint64_t *early, uint64_t *given, dta_record_fn *fn, void *arg)
+bool dta_paths_take(struct dta_paths *p, struct dta_decoder *d, const struct dta_record *r,
+		    uint64_t id, uint64_t entered, uint64_t now_ns)
 {
-	const uint64_t hash = hash_of(p, r, id);
+	const uint64_t hash = hash_of(r, id);
 	bool taken;
 
 	pthread_mutex_lock(&p->lock);
-	taken = take_hop(p, r, hash, entered, now_ns, early, given, fn, arg);
+	taken = take_hop(p, d, r, hash, entered, now_ns);
 	pthread_mutex_unlock(&p->lock);
 	return taken;
 }

@@ -14,7 +14,7 @@
 
 #define DTA_PATH_NS    UINT64_C(10000000)
 #define DTA_PATH_HOPS  32u
-#define DTA_PATHS      1024u /* maximum number of packets that wait for reports; a power of two */
+#define DTA_PATHS      1024u /* maximum number of packets that wait for reports */
 #define DTA_PATHS_HOPS 4096u /* maximum number of hops of all these packets */
 
 struct dta_paths;
@@ -24,14 +24,12 @@ struct dta_paths *dta_paths_new(void);
 void dta_paths_free(struct dta_paths *p); /* NULL is ignored */
 /*
  * Stores a hop. entered: time at which the packet entered the switch, or 0. Returns false if this
- * switch has already reported the packet. If there is no room, emits the oldest path early, and
- * increments *early. Emits paths by calling fn for each hop; adds the number of hops to *given.
+ * switch has already reported the packet. The decoder gives the hops of paths that are due; if
+ * there is no room, it gives the oldest path early, and counts DTA_DEVICE_NO_ROOM.
  */
-bool dta_paths_take(struct dta_paths *p, const struct dta_record *r, uint64_t id, uint64_t entered,
-		    uint64_t now_ns, uint64_t *early, uint64_t *given, dta_record_fn *fn,
-		    void *arg);
-/* Emits the paths that are due. */
-void dta_paths_flush(struct dta_paths *p, uint64_t now_ns, uint64_t *given, dta_record_fn *fn,
-		     void *arg);
+bool dta_paths_take(struct dta_paths *p, struct dta_decoder *d, const struct dta_record *r,
+		    uint64_t id, uint64_t entered, uint64_t now_ns);
+/* Gives the paths that are due. */
+void dta_paths_flush(struct dta_paths *p, struct dta_decoder *d, uint64_t now_ns);
 
 #endif

@@ -157,7 +157,25 @@ const struct dta_decoder_ops *dta_device_decoder(enum dta_device d)
 	return (unsigned int)d < DTA_DEVICES ? decoders[d] : NULL;
 }
 
-const struct dta_decoder_ops *dta_decoder_find(const char *name)
+struct dta_decoder *dta_decoder_new(const struct dta_decoder_ops *ops, struct dta_paths *paths,
+				    dta_record_fn *fn, void *arg)
 {
-	return dta_device_decoder(dta_device_find(name));
+	struct dta_decoder *d = ops->make(paths);
+
+	if (d) {
+		d->ops = ops;
+		d->fn = fn;
+		d->arg = arg;
+	}
+	return d;
+}
+
+void dta_decoder_take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns)
+{
+	enum dta_device_refusal bad;
+
+	d->stats.datagrams++;
+	bad = d->ops->take(d, in, now_ns);
+	if (bad)
+		d->stats.refused[bad]++;
 }

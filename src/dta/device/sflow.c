@@ -4,7 +4,6 @@
  * Dropped Packet Notification Structures", 2020). Each structure states its length, so unknown
  * structures are skipped. A flow sample becomes a DTA_RECORD_SAMPLE scaled by its rate.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,8 +56,6 @@ struct sflow_datagram {
 	struct in6_addr agent;
 	uint32_t sub_agent;
 	uint64_t now_ns;
-	dta_record_fn *fn;
-	void *arg;
 };
 
 static uint32_t take32(struct sflow_part *p)
@@ -167,21 +164,21 @@ static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sfl
 	return true;
 }
 
-static bool read_next_hop(struct dta_record *r, struct sflow_part *p)
+static bool read_address(struct dta_record *r, struct sflow_part *p, enum dta_field f)
 {
 	bool known;
 
-	if (!take_address(p, &r->address[DTA_FIELD_NEXT_HOP], &known))
+	if (!take_address(p, &r->address[f], &known))
 		return false;
 	if (known)
-		r->has |= DTA_FIELD_BIT(DTA_FIELD_NEXT_HOP);
+		r->has |= DTA_FIELD_BIT(f);
 	return true;
 }
 
 /* "extended_router" */
 static bool read_router(struct dta_record *r, struct sflow_part p)
 {
-	if (!read_next_hop(r, &p) || p.bytes < 8)
+	if (!read_address(r, &p, DTA_FIELD_NEXT_HOP) || p.bytes < 8)
 		return false;
 	dta_record_set(r, DTA_FIELD_SOURCE_PREFIX, take32(&p));
 	dta_record_set(r, DTA_FIELD_DESTINATION_PREFIX, take32(&p));
@@ -194,7 +191,7 @@ static bool read_mpls(struct dta_record *r, struct sflow_part p)
 	const bool known = dta_record_has(r, DTA_FIELD_MPLS_LABEL);
 	uint32_t labels;
 
-	if (!read_next_hop(r, &p) || p.bytes < 4)
+	if (!read_address(r, &p, DTA_FIELD_NEXT_HOP) || p.bytes < 4)
 		return false;
 	labels = take32(&p);
 	if (labels > p.bytes / 4)
@@ -207,15 +204,8 @@ static bool read_mpls(struct dta_record *r, struct sflow_part p)
 /* "extended_nat" */
 static bool read_nat(struct dta_record *r, struct sflow_part p)
 {
-	for (enum dta_field f = DTA_FIELD_NAT_SOURCE; f <= DTA_FIELD_NAT_DESTINATION; f++) {
-		bool known;
-
-		if (!take_address(&p, &r->address[f], &known))
-			return false;
-		if (known)
-			r->has |= DTA_FIELD_BIT(f);
-	}
-	return true;
+	return read_address(r, &p, DTA_FIELD_NAT_SOURCE) &&
+	       read_address(r, &p, DTA_FIELD_NAT_DESTINATION);
 }
 
 /* "sampled_ethernet": length, addresses and type, each padded to a multiple of 4 bytes */
@@ -250,7 +240,7 @@ static bool read_gateway(struct dta_record *r, struct sflow_part p)
 {
 	uint32_t own, segments, last;
 
-	if (!read_next_hop(r, &p) || p.bytes < 16)
+	if (!read_address(r, &p, DTA_FIELD_NEXT_HOP) || p.bytes < 16)
 		return false;
 	own = last = take32(&p);
 	dta_record_set(r, DTA_FIELD_SOURCE_AS, take32(&p));
@@ -347,8 +337,7 @@ static void give_record(const struct sflow_datagram *d)
 	r->address[DTA_FIELD_EXPORTER] = d->agent;
 	r->has |= DTA_FIELD_BIT(DTA_FIELD_EXPORTER);
 	dta_record_set(r, DTA_FIELD_DOMAIN, d->sub_agent);
-	d->s->decoder.stats.records++;
-	d->fn(d->arg, r);
+	dta_decoder_give(&d->s->decoder, r);
 }
 
 /* A data source numbers its flow, counter and discard samples independently. */
@@ -599,10 +588,11 @@ static enum dta_device_refusal read_sample(const struct sflow_datagram *d, struc
 
 /* ---- datagrams ---- */
 
-static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
-					     const struct dta_datagram *in)
+static enum dta_device_refusal sflow_take(struct dta_decoder *decoder,
+					  const struct dta_datagram *in, uint64_t now_ns)
 {
-	struct dta_device_stats *stats = &d->s->decoder.stats;
+	struct sflow_datagram d = {.s = (struct sflow *)decoder, .now_ns = now_ns};
+	struct dta_device_stats *stats = &decoder->stats;
 	struct sflow_part p = {in->data, in->bytes};
 	struct dta_stream *exporter;
 	uint32_t number, samples;
@@ -612,20 +602,20 @@ static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
 		return DTA_DEVICE_TRUNCATED;
 	if (take32(&p) != 5)
 		return DTA_DEVICE_BAD_VERSION;
-	if (!take_address(&p, &d->agent, &known) || p.bytes < 16)
+	if (!take_address(&p, &d.agent, &known) || p.bytes < 16)
 		return DTA_DEVICE_TRUNCATED;
 	if (!known)
-		d->agent = in->address;
-	d->sub_agent = take32(&p);
+		d.agent = in->address;
+	d.sub_agent = take32(&p);
 	number = take32(&p);
 	take32(&p); /* uptime in ms */
 	samples = take32(&p);
-	exporter = dta_streams_find(d->s->exporters, &d->agent, d->sub_agent, d->now_ns);
+	exporter = dta_streams_find(d.s->exporters, &d.agent, d.sub_agent, d.now_ns);
 	if (exporter)
-		dta_stream_take(exporter, number, 32, 0, &d->s->uncounted, &stats->restarts);
+		dta_stream_take(exporter, number, 32, 0, &d.s->uncounted, &stats->restarts);
 	else
 		stats->refused[DTA_DEVICE_NO_ROOM]++;
-	stats->exporters = d->s->exporters->known;
+	stats->exporters = d.s->exporters->known;
 	while (samples--) {
 		struct sflow_part one;
 		uint32_t format;
@@ -633,25 +623,11 @@ static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
 
 		if (bad)
 			return bad;
-		bad = read_sample(d, one, format);
+		bad = read_sample(&d, one, format);
 		if (bad)
 			stats->refused[bad]++;
 	}
 	return DTA_DEVICE_FINE;
-}
-
-static void sflow_take(struct dta_decoder *decoder, const struct dta_datagram *in, uint64_t now_ns,
-		       uint64_t real_ns, dta_record_fn *fn, void *arg)
-{
-	struct sflow_datagram d = {
-		.s = (struct sflow *)decoder, .now_ns = now_ns, .fn = fn, .arg = arg};
-	enum dta_device_refusal bad;
-
-	(void)real_ns;
-	decoder->stats.datagrams++;
-	bad = read_datagram(&d, in);
-	if (bad)
-		decoder->stats.refused[bad]++;
 }
 
 static void sflow_end(struct dta_decoder *decoder)
@@ -665,20 +641,18 @@ static void sflow_end(struct dta_decoder *decoder)
 	free(s);
 }
 
-static struct dta_decoder *sflow_make(const struct dta_decoder_ops *ops, struct dta_paths *paths)
+static struct dta_decoder *sflow_make(struct dta_paths *none)
 {
 	struct sflow *s = calloc(1, sizeof(*s));
 
-	(void)paths;
+	(void)none;
 	if (!s)
 		return NULL;
-	s->decoder.ops = ops;
 	s->exporters = dta_streams_make(EXPORTERS);
 	s->streams = dta_streams_make(STREAMS);
 	if (s->exporters && s->streams)
 		return &s->decoder;
 	sflow_end(&s->decoder);
-	errno = ENOMEM;
 	return NULL;
 }
 

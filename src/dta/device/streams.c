@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* streams.c - detects lost datagrams by their sequence numbers (streams.h) */
 #include <stdlib.h>
-#include <sys/random.h>
 
+#include "base/hash.h"
 #include "dta/store/hash.h"
 #include "streams.h"
 
@@ -13,8 +13,8 @@ struct dta_streams *dta_streams_make(uint32_t places)
 	if (!s)
 		return NULL;
 	s->sets = places / DTA_STREAM_WAYS;
-	if (getrandom(&s->seed, sizeof(s->seed), 0) != sizeof(s->seed))
-		s->seed = (uintptr_t)s; /* an attacker may then predict which streams share a set */
+	/* Random, so that no sender can predict which streams share a set. */
+	s->seed = base_hash_u64((uintptr_t)s);
 	return s;
 }
 

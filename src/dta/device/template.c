@@ -2,7 +2,6 @@
 /* template.c - walks the sets of a message, and compiles templates (template.h) */
 #include "dta/device/template_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -398,17 +397,15 @@ static void define_all(struct dta_template_message *m, const uint8_t *set, size_
 /* ---- messages ---- */
 
 struct dta_template_message dta_template_begin(struct dta_decoder *d, const struct dta_datagram *in,
-					       uint64_t now_ns, dta_record_fn *fn, void *arg)
+					       uint64_t now_ns)
 {
 	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
 
-	d->stats.datagrams++;
-	return (struct dta_template_message){.exporters = x->exporters,
+	return (struct dta_template_message){.decoder = d,
+					     .exporters = x->exporters,
 					     .stats = &d->stats,
 					     .in = in,
 					     .now_ns = now_ns,
-					     .fn = fn,
-					     .arg = arg,
 					     .work = &x->work};
 }
 
@@ -440,20 +437,17 @@ void dta_template_sets(struct dta_template_message *m, const uint8_t *p, size_t 
 
 /* ---- decoders ---- */
 
-struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops,
-					      struct dta_paths *none)
+struct dta_decoder *dta_template_decoder_make(struct dta_paths *none)
 {
 	struct dta_template_decoder *x = calloc(1, sizeof(*x));
 
 	(void)none;
 	if (!x)
 		return NULL;
-	x->d.ops = ops;
 	x->exporters = dta_exporters_new(&x->d.stats);
 	if (x->exporters)
 		return &x->d;
 	free(x);
-	errno = ENOMEM;
 	return NULL;
 }
 

@@ -33,12 +33,12 @@ struct dta_template_decoder {
 	struct dta_exporters *exporters;
 	struct dta_template_work work;
 };
-struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops,
-					      struct dta_paths *none);
+struct dta_decoder *dta_template_decoder_make(struct dta_paths *none);
 void dta_template_decoder_end(struct dta_decoder *d); /* NULL is ignored */
 
 /* A message. The times and sampling rates in its records are relative to it. */
 struct dta_template_message {
+	struct dta_decoder *decoder;
 	struct dta_exporters *exporters;
 	struct dta_exporter *exporter; /* NULL if it is not known yet */
 	struct dta_device_stats *stats;
@@ -52,14 +52,12 @@ struct dta_template_message {
 	/* a template was unknown, so the number of records is unknown too */
 	bool unknown;
 	uint32_t records; /* number of records, including options */
-	dta_record_fn *fn;
-	void *arg;
 	struct dta_template_work *work;
 };
 
-/* Begins a message, and counts it. */
+/* Begins a message. */
 struct dta_template_message dta_template_begin(struct dta_decoder *d, const struct dta_datagram *in,
-					       uint64_t now_ns, dta_record_fn *fn, void *arg);
+					       uint64_t now_ns);
 /*
  * Converts an uptime in ms to a time. export_ms and now are the message's own time and uptime. An
  * uptime wraps after 49 days, and may be later than now, because a device reads now before it fills

@@ -286,12 +286,6 @@ static inline void complete_record(const struct dta_template_message *m,
 	}
 }
 
-static void give_record(struct dta_template_message *m)
-{
-	m->stats->records++;
-	m->fn(m->arg, &m->work->r);
-}
-
 static void swap_fields(struct dta_record *r, enum dta_field a, enum dta_field b)
 {
 	const bool has_a = r->has >> a & 1, has_b = r->has >> b & 1;
@@ -358,7 +352,7 @@ static void give_reverse(struct dta_template_message *m, const struct dta_templa
 			n *= 1000000;
 		dta_record_set(r, own[i].forward, n);
 	}
-	give_record(m);
+	dta_decoder_give(m->decoder, &m->work->r);
 }
 
 /*
@@ -383,7 +377,7 @@ static void take_options(struct dta_template_message *m, const struct dta_templa
 		dta_record_set(r, DTA_FIELD_INTERFACE, r->number[DTA_FIELD_INGRESS]);
 	else if (r->has >> DTA_FIELD_EGRESS & 1)
 		dta_record_set(r, DTA_FIELD_INTERFACE, r->number[DTA_FIELD_EGRESS]);
-	give_record(m);
+	dta_decoder_give(m->decoder, &m->work->r);
 }
 
 /* Clears the record, so that no field of the previous one remains. */
@@ -415,7 +409,7 @@ static void take_record(struct dta_template_message *m, const struct dta_templat
 		return;
 	}
 	complete_record(m, t);
-	give_record(m);
+	dta_decoder_give(m->decoder, &m->work->r);
 	if (t->steps & DTA_STEP_REVERSE &&
 	    (x[DTA_EXTRA_REVERSE_BYTES] || x[DTA_EXTRA_REVERSE_PACKETS]))
 		give_reverse(m, t);

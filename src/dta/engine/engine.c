@@ -102,36 +102,36 @@ static void flush_output(struct dta_engine *e)
 
 /* ---- stores ---- */
 
-static uint32_t place_of(uint16_t tenant, uint16_t number)
+/* dta_mix() is a bijection, so no two stores have the same hash. */
+static uint64_t hash_of(uint16_t tenant, uint16_t number)
 {
-	return (uint32_t)dta_mix((uint64_t)tenant << 16 | number);
-}
-
-static struct dta_engine_store **find_slot(const struct dta_engine *e, uint16_t tenant,
-					   uint16_t number)
-{
-	for (uint32_t i = place_of(tenant, number);; i++) {
-		struct dta_engine_store **s = &e->table[i & e->mask];
-
-		if (!*s || ((*s)->c.id == number && (*s)->c.tenant == tenant))
-			return s;
-	}
+	return dta_mix((uint64_t)tenant << 16 | number);
 }
 
 struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
 					 uint16_t number)
 {
-	return *find_slot(e, tenant, number);
+	return base_table_first(&e->table, hash_of(tenant, number));
 }
 
 static void free_store(struct dta_engine_store *s)
 {
-	if (!s)
-		return;
 	if (s->kind->close)
 		s->kind->close(s);
 	free(s->keylog);
 	free(s);
+}
+
+/* Frees a store that is in the engine. */
+static void remove_store(struct dta_engine *e, struct dta_engine_store *s)
+{
+	struct dta_engine_store **at = &e->stores;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	base_table_remove(&e->table, s);
+	free_store(s);
 }
 
 static int flush_store(struct dta_engine *e, struct dta_engine_store *s)
@@ -164,35 +164,12 @@ static bool config_fits(const struct sl_store_config *c, const struct dta_object
 	       dta_store_object_bytes(c) <= object->bytes && !((uintptr_t)object->map & 63);
 }
 
-static int grow_table(struct dta_engine *e)
-{
-	struct dta_engine_store **old = e->table;
-	uint32_t places = old ? e->mask + 1 : 0;
-
-	if (old && e->stores * 2 < places)
-		return 0;
-	e->table = calloc(places ? places * 2 : 16, sizeof(struct dta_engine_store *));
-	if (!e->table) {
-		e->table = old;
-		return -ENOMEM;
-	}
-	e->mask = (places ? places * 2 : 16) - 1;
-	for (uint32_t i = 0; i < places; i++)
-		if (old[i])
-			*find_slot(e, old[i]->c.tenant, old[i]->c.id) = old[i];
-	free(old);
-	return 0;
-}
-
 /* The new object of a key log lacks the keys of the previous one, so they must be logged again. */
 static void forget_logged_keys(struct dta_engine *e, const struct sl_store_config *log)
 {
-	for (uint32_t i = 0; i <= e->mask; i++) {
-		struct dta_engine_store *s = e->table[i];
-
-		if (s && s->keylog && s->c.tenant == log->tenant && s->c.keylog == log->id + 1u)
+	for (struct dta_engine_store *s = e->stores; s; s = s->next)
+		if (s->keylog && s->c.tenant == log->tenant && s->c.keylog == log->id + 1u)
 			memset(s->keylog, 0, sizeof(*s->keylog));
-	}
 }
 
 int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
@@ -206,13 +183,11 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		[SL_STORE_POSTCARD] = &dta_engine_postcard,
 		[SL_STORE_SKETCH] = &dta_engine_sketch,
 	};
-	struct dta_engine_store *s, **at;
+	struct dta_engine_store *s, *old;
 	int r;
 
 	if (!config_fits(config, object, lane))
 		return -EINVAL;
-	if (grow_table(e))
-		return -ENOMEM;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
@@ -230,17 +205,17 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		return r;
 	}
 	e->stalled = false;
-	at = find_slot(e, config->tenant, config->id);
-	if (*at) {
-		if (s->kind != (*at)->kind || !s->kind->inherit || !s->kind->inherit(e, s, *at))
-			flush_or_drop(e, *at);
-		s->stats = (*at)->stats;
+	old = dta_engine_find(e, config->tenant, config->id);
+	if (old) {
+		if (s->kind != old->kind || !s->kind->inherit || !s->kind->inherit(e, s, old))
+			flush_or_drop(e, old);
+		s->stats = old->stats;
 		forget_logged_keys(e, config);
-		free_store(*at);
-	} else {
-		e->stores++;
+		remove_store(e, old);
 	}
-	*at = s;
+	s->next = e->stores;
+	e->stores = s;
+	base_table_add(&e->table, s, hash_of(config->tenant, config->id));
 	return 0;
 }
 
@@ -268,21 +243,14 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 
 void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 {
-	struct dta_engine_store **at = find_slot(e, tenant, store), *s = *at;
+	struct dta_engine_store *s = dta_engine_find(e, tenant, store);
 
 	if (!s)
 		return;
 	e->stalled = false;
 	flush_or_drop(e, s);
 	dta_add_counters(&e->gone, &s->stats, sizeof(e->gone));
-	free_store(s);
-	*at = NULL;
-	e->stores--;
-	/* The removed entry may have displaced the entries after it, so insert them again. */
-	for (uint32_t i = (uint32_t)(at - e->table) + 1; (s = e->table[i & e->mask]); i++) {
-		e->table[i & e->mask] = NULL;
-		*find_slot(e, s->c.tenant, s->c.id) = s;
-	}
+	remove_store(e, s);
 	flush_output(e);
 }
 
@@ -305,11 +273,10 @@ struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta
 	if (!e->opts.sketch_ns)
 		e->opts.sketch_ns = 1000000000;
 	e->output = output;
-	if (grow_table(e)) {
-		free(e);
-		return NULL;
-	}
-	return e;
+	if (base_table_init(&e->table))
+		return e;
+	free(e);
+	return NULL;
 }
 
 void dta_engine_output(struct dta_engine *e, struct dta_output *output)
@@ -321,9 +288,9 @@ void dta_engine_free(struct dta_engine *e)
 {
 	if (!e)
 		return;
-	for (uint32_t i = 0; i <= e->mask; i++)
-		free_store(e->table[i]);
-	free(e->table);
+	while (e->stores)
+		remove_store(e, e->stores);
+	base_table_free(&e->table);
 	free(e);
 }
 
@@ -372,9 +339,9 @@ void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)
 {
 	e->now = now_ns;
 	e->stalled = false;
-	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i] && e->table[i]->kind->flush)
-			e->table[i]->kind->flush(e, e->table[i], e->table[i]->age_ns);
+	for (struct dta_engine_store *s = e->stores; s; s = s->next)
+		if (s->kind->flush)
+			s->kind->flush(e, s, s->age_ns);
 	flush_output(e);
 	if (e->output)
 		e->output->ops->drive(e->output, now_ns);
@@ -383,9 +350,8 @@ void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)
 void dta_engine_flush(struct dta_engine *e)
 {
 	e->stalled = false;
-	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i])
-			flush_store(e, e->table[i]);
+	for (struct dta_engine_store *s = e->stores; s; s = s->next)
+		flush_store(e, s);
 	flush_output(e);
 }
 
@@ -393,9 +359,8 @@ uint64_t dta_engine_oldest(const struct dta_engine *e)
 {
 	uint64_t oldest = UINT64_MAX;
 
-	for (uint32_t i = 0; i <= e->mask; i++) {
-		const struct dta_engine_store *s = e->table[i];
-		const uint64_t since = s && s->kind->oldest ? s->kind->oldest(s) : UINT64_MAX;
+	for (const struct dta_engine_store *s = e->stores; s; s = s->next) {
+		const uint64_t since = s->kind->oldest ? s->kind->oldest(s) : UINT64_MAX;
 
 		oldest = since < oldest ? since : oldest;
 	}
@@ -405,7 +370,6 @@ uint64_t dta_engine_oldest(const struct dta_engine *e)
 void dta_engine_stats(const struct dta_engine *e, struct dta_engine_stats *out)
 {
 	*out = e->gone;
-	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i])
-			dta_add_counters(out, &e->table[i]->stats, sizeof(*out));
+	for (const struct dta_engine_store *s = e->stores; s; s = s->next)
+		dta_add_counters(out, &s->stats, sizeof(*out));
 }

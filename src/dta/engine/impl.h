@@ -9,16 +9,18 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/table.h"
 #include "dta/engine/engine.h"
 #include "dta/store/hash.h"
 #include "dta/wire/endian.h"
 #include "dta/store/store.h"
 
-#define ENGINE_CHUNK 32u /* reports prefetched before the first one is written */
-#define ENGINE_TRIES 64	 /* attempts per operation while the output is full */
+#define ENGINE_TRIES 64 /* attempts per operation while the output is full */
 #define ENGINE_NONE  (~0u)
 
 struct dta_engine_store {
+	struct base_node node; /* hash of the tenant and the store number */
+	struct dta_engine_store *next;
 	struct sl_store_config c;
 	struct dta_object object;
 	const struct dta_engine_kind *kind;
@@ -40,9 +42,8 @@ struct dta_engine {
 	uint32_t reporter; /* reporter of the current block */
 	/* the output was still full after ENGINE_TRIES attempts; no more retries in this call */
 	bool stalled;
-	/* hash table with open addressing, by tenant and store number; size is a power of two */
-	struct dta_engine_store **table;
-	uint32_t mask, stores;
+	struct dta_engine_store *stores; /* all stores, in any order */
+	struct base_table table;	 /* the same */
 	/* counts for removed stores and for reports to unknown stores */
 	struct dta_engine_stats gone;
 };

@@ -1,139 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.c - reads packets from a capture file with libpcap */
+/* capture.c - finds UDP datagrams in captured packets */
 #include "dta/io/capture.h"
 
-#include <errno.h>
+#include <netinet/in.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <pcap/pcap.h>
 
 #include "base/network.h"
 #include "dta/io/input.h"
 #include "dta/wire/endian.h"
 #include "dta/wire/wire.h"
-
-struct dta_capture {
-	pcap_t *file;
-	int link;
-	char error[PCAP_ERRBUF_SIZE];
-};
-
-/* Returns the offset of the IP header, or SIZE_MAX. */
-static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
-{
-	size_t at = 12;
-
-	switch (link) {
-	case DLT_RAW:
-	case DLT_IPV4:
-	case DLT_IPV6:
-		return 0;
-	case DLT_LINUX_SLL2:
-		return bytes >= 20 && (dta_get16(d) == 0x0800 || dta_get16(d) == 0x86dd) ? 20
-											 : SIZE_MAX;
-	case DLT_LINUX_SLL:
-		at = 14;
-		break;
-	default:
-		break;
-	}
-	while (at + 2 <= bytes) {
-		const uint16_t type = dta_get16(d + at);
-
-		if (type == 0x0800 || type == 0x86dd)
-			return at + 2;
-		if (type != 0x8100 && type != 0x88a8 && type != 0x9100)
-			break;
-		at += 4;
-	}
-	return SIZE_MAX;
-}
-
-static bool is_known(int link)
-{
-	return link == DLT_EN10MB || link == DLT_RAW || link == DLT_IPV4 || link == DLT_IPV6 ||
-	       link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2;
-}
-
-struct dta_capture *dta_capture_open(const char *path, char *error, size_t error_bytes)
-{
-	struct dta_capture *c = calloc(1, sizeof(*c));
-	int err = -ENOMEM;
-	FILE *file;
-
-	snprintf(error, error_bytes, "no memory");
-	if (!c)
-		return NULL;
-	file = fopen(path, "re");
-	if (!file) {
-		err = -errno;
-		snprintf(error, error_bytes, "%s: %s", path, strerror(-err));
-		goto fail;
-	}
-	err = -EINVAL;
-	c->file = pcap_fopen_offline(file, c->error);
-	if (!c->file) {
-		fclose(file);
-		snprintf(error, error_bytes, "%s: not a capture: %s", path, c->error);
-		goto fail;
-	}
-	c->link = pcap_datalink(c->file);
-	if (is_known(c->link))
-		return c;
-	snprintf(error, error_bytes, "%s: link type %d is not supported: it must be Ethernet or IP",
-		 path, c->link);
-fail:
-	dta_capture_close(c);
-	errno = -err;
-	return NULL;
-}
-
-void dta_capture_close(struct dta_capture *c)
-{
-	if (!c)
-		return;
-	if (c->file)
-		pcap_close(c->file);
-	free(c);
-}
-
-const char *dta_capture_error(const struct dta_capture *c)
-{
-	return c->error;
-}
-
-int dta_capture_next(struct dta_capture *c, uint8_t *buffer, struct dta_captured *out)
-{
-	struct pcap_pkthdr *head;
-	const u_char *data;
-	size_t at;
-
-	switch (pcap_next_ex(c->file, &head, &data)) {
-	case 1:
-		break;
-	case PCAP_ERROR_BREAK:
-		return -ENODATA;
-	default:
-		snprintf(c->error, sizeof(c->error), "%s", pcap_geterr(c->file));
-		return -EINVAL;
-	}
-	if (head->caplen > DTA_CAPTURE_PACKET_MAX) {
-		snprintf(c->error, sizeof(c->error), "a captured packet of %u bytes is too long",
-			 head->caplen);
-		return -EINVAL;
-	}
-	memcpy(buffer, data, head->caplen);
-	at = ip_offset(c->link, buffer, head->caplen);
-	*out = (struct dta_captured){0};
-	if (at >= head->caplen)
-		return 0;
-	out->ip = buffer + at;
-	out->bytes = head->caplen - at;
-	return 0;
-}
 
 bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *out)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capture.h - reads packets from capture files: pcap and pcapng of any byte order and resolution,
- * from Ethernet (with VLAN tags), raw IP or Linux "cooked" links. The content is untrusted and is
- * fully checked. Single-threaded.
+ * capture.h - finds UDP datagrams in captured packets. The content is untrusted and is fully
+ * checked.
  */
 #ifndef SL_DTA_IO_CAPTURE_H
 #define SL_DTA_IO_CAPTURE_H
@@ -10,10 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define DTA_CAPTURE_PACKET_MAX 262144u /* libpcap's MAXIMUM_SNAPLEN */
-
-struct dta_capture;
 
 struct dta_captured {
 	const uint8_t *ip; /* the IP packet in the buffer; NULL if this is not IP */
@@ -29,16 +24,6 @@ struct dta_captured_flow {
 	size_t above_bytes;
 };
 
-/* Returns NULL with errno and one line in error. */
-struct dta_capture *dta_capture_open(const char *path, char *error, size_t error_bytes);
-void dta_capture_close(struct dta_capture *c);
-/*
- * Reads the next packet into a buffer of DTA_CAPTURE_PACKET_MAX bytes. Returns 0; -ENODATA at the
- * end; -EINVAL if the file is truncated or invalid.
- */
-int dta_capture_next(struct dta_capture *c, uint8_t *buffer, struct dta_captured *out);
-/* Returns the reason for -EINVAL. */
-const char *dta_capture_error(const struct dta_capture *c);
 /* Returns false if this is not an IP packet or if it is shorter than its header. */
 bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *out);
 /*

@@ -70,7 +70,7 @@ struct dta_input { /* first member of each provider's structure */
  * Listens on HOST:PORT. An empty HOST means any address of both families, and port 0 the default
  * port. share: several inputs listen on the same address, and each reporter's packets go to one of
  * them. receive_bytes: size of the socket buffer, subject to the kernel's limit; 0 means 16 MiB.
- * Returns NULL with errno and one line in error.
+ * Returns NULL with one line in error.
  */
 struct dta_input_udp_opts {
 	const char *address;

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* input_pcap.c - reads reports, or datagrams of devices, from a capture file */
+/*
+ * input_pcap.c - reads reports, or datagrams of devices, from a capture file: pcap and pcapng of
+ * any byte order and resolution, from Ethernet (with VLAN tags), raw IP or Linux "cooked" links.
+ * The content is untrusted and is fully checked.
+ */
 #include "dta/io/input.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <pcap/pcap.h>
 
 #include "base/base.h"
 #include "dta/io/capture.h"
 #include "dta/wire/endian.h"
 
-#define BATCH 64u
+#define BATCH	   64u
+#define PACKET_MAX 262144u /* libpcap's MAXIMUM_SNAPLEN */
 
 struct pcap {
 	struct dta_input in;
-	struct dta_capture *capture;
+	pcap_t *file;
+	int link;
 	char *path;
 	uint16_t port;
 	uint8_t *data[BATCH + 1];
@@ -24,6 +33,43 @@ struct pcap {
 	struct dta_datagram rest; /* unread rest of the last packet, in data[BATCH] */
 	bool ended, found;
 };
+
+/* Returns the offset of the IP header, or SIZE_MAX. */
+static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
+{
+	size_t at = 12;
+
+	switch (link) {
+	case DLT_RAW:
+	case DLT_IPV4:
+	case DLT_IPV6:
+		return 0;
+	case DLT_LINUX_SLL2:
+		return bytes >= 20 && (dta_get16(d) == 0x0800 || dta_get16(d) == 0x86dd) ? 20
+											 : SIZE_MAX;
+	case DLT_LINUX_SLL:
+		at = 14;
+		break;
+	default:
+		break;
+	}
+	while (at + 2 <= bytes) {
+		const uint16_t type = dta_get16(d + at);
+
+		if (type == 0x0800 || type == 0x86dd)
+			return at + 2;
+		if (type != 0x8100 && type != 0x88a8 && type != 0x9100)
+			break;
+		at += 4;
+	}
+	return SIZE_MAX;
+}
+
+static bool is_known(int link)
+{
+	return link == DLT_EN10MB || link == DLT_RAW || link == DLT_IPV4 || link == DLT_IPV6 ||
+	       link == DLT_LINUX_SLL || link == DLT_LINUX_SLL2;
+}
 
 /* Whether the packet is a complete UDP datagram to our port. */
 static bool find_datagram(struct pcap *p, const struct dta_captured *captured,
@@ -42,18 +88,50 @@ static bool find_datagram(struct pcap *p, const struct dta_captured *captured,
 	return false;
 }
 
-static void say_end(const struct pcap *p, int err)
+static int damaged(const struct pcap *p, const char *why)
 {
-	if (err == -EINVAL)
-		base_log_limited(BASE_WARN, "translate",
-				 "damaged capture, skipping the rest: %s; capture it again file=%s",
-				 dta_capture_error(p->capture), p->path);
-	else if (!p->found && p->other_port)
-		base_log_limited(
-			BASE_WARN, "translate",
-			"the capture has datagrams to UDP port %u, but none to port %u: set "
-			"the port of --input or --port file=%s",
-			p->other_port, p->port, p->path);
+	base_log_limited(BASE_WARN, "translate",
+			 "damaged capture, skipping the rest: %s; capture it again file=%s", why,
+			 p->path);
+	return -EINVAL;
+}
+
+/*
+ * Reads the next packet into a buffer of PACKET_MAX bytes. Returns 0; -ENODATA at the end; -EINVAL
+ * if the file is truncated or invalid.
+ */
+static int next_packet(const struct pcap *p, uint8_t *buffer, struct dta_captured *out)
+{
+	struct pcap_pkthdr *head;
+	const u_char *data;
+	char why[64];
+	size_t at;
+
+	switch (pcap_next_ex(p->file, &head, &data)) {
+	case 1:
+		break;
+	case PCAP_ERROR_BREAK:
+		if (!p->found && p->other_port)
+			base_log_limited(
+				BASE_WARN, "translate",
+				"the capture has datagrams to UDP port %u, but none to port %u: "
+				"set the port of --input or --port file=%s",
+				p->other_port, p->port, p->path);
+		return -ENODATA;
+	default:
+		return damaged(p, pcap_geterr(p->file));
+	}
+	if (head->caplen > PACKET_MAX) {
+		snprintf(why, sizeof(why), "a captured packet of %u bytes is too long",
+			 head->caplen);
+		return damaged(p, why);
+	}
+	memcpy(buffer, data, head->caplen);
+	at = ip_offset(p->link, buffer, head->caplen);
+	*out = (struct dta_captured){0};
+	if (at < head->caplen)
+		*out = (struct dta_captured){.ip = buffer + at, .bytes = head->caplen - at};
+	return 0;
 }
 
 static int receive_pcap(struct dta_input *in, struct dta_datagram *out, uint32_t max)
@@ -68,11 +146,9 @@ static int receive_pcap(struct dta_input *in, struct dta_datagram *out, uint32_t
 	while (n < max && !p->ended) {
 		struct dta_captured captured;
 		uint8_t **buffer = &p->data[n];
-		const int err = dta_capture_next(p->capture, *buffer, &captured);
+		const int err = next_packet(p, *buffer, &captured);
 
 		p->ended = err;
-		if (err)
-			say_end(p, err);
 		if (err || !find_datagram(p, &captured, &p->rest)) {
 			p->rest.bytes = 0;
 			p->in.others += err != -ENODATA;
@@ -93,7 +169,8 @@ static void close_pcap(struct dta_input *in)
 {
 	struct pcap *p = (struct pcap *)in;
 
-	dta_capture_close(p->capture);
+	if (p->file)
+		pcap_close(p->file);
 	for (uint32_t i = 0; i <= BATCH; i++)
 		free(p->data[i]);
 	free(p->path);
@@ -106,7 +183,8 @@ static const struct dta_input_ops ops = {
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes)
 {
 	struct pcap *p = calloc(1, sizeof(*p));
-	int err = -ENOMEM;
+	char why[PCAP_ERRBUF_SIZE];
+	FILE *file;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!p)
@@ -118,16 +196,27 @@ struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, s
 	if (!p->path)
 		goto fail;
 	for (uint32_t i = 0; i <= BATCH; i++) {
-		p->data[i] = malloc(DTA_CAPTURE_PACKET_MAX);
+		p->data[i] = malloc(PACKET_MAX);
 		if (!p->data[i])
 			goto fail;
 	}
-	p->capture = dta_capture_open(path, error, error_bytes);
-	if (p->capture)
+	file = fopen(path, "re");
+	if (!file) {
+		snprintf(error, error_bytes, "%s: %s", path, strerror(errno));
+		goto fail;
+	}
+	p->file = pcap_fopen_offline(file, why);
+	if (!p->file) {
+		fclose(file);
+		snprintf(error, error_bytes, "%s: not a capture: %s", path, why);
+		goto fail;
+	}
+	p->link = pcap_datalink(p->file);
+	if (is_known(p->link))
 		return &p->in;
-	err = -errno;
+	snprintf(error, error_bytes, "%s: link type %d is not supported: it must be Ethernet or IP",
+		 path, p->link);
 fail:
 	close_pcap(&p->in);
-	errno = -err;
 	return NULL;
 }

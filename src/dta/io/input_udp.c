@@ -301,7 +301,6 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	if (u->data == MAP_FAILED) {
 		u->data = NULL;
 		snprintf(error, error_bytes, "no memory");
-		err = -ENOMEM;
 		goto fail;
 	}
 	for (uint32_t i = 0; i < MESSAGES; i++) {
@@ -314,8 +313,7 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	if (opts->as) {
 		bytes = unmap_address(opts->as, &at);
 	} else {
-		err = resolve_address(opts->address, &found, error, error_bytes);
-		if (err)
+		if (resolve_address(opts->address, &found, error, error_bytes))
 			goto fail;
 		memcpy(&at, found->ai_addr, found->ai_addrlen);
 		bytes = found->ai_addrlen;
@@ -334,7 +332,6 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	return &u->in;
 fail:
 	close_udp(&u->in);
-	errno = -err;
 	return NULL;
 }
 

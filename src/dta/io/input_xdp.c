@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "dta/io/capture.h"
-#include "dta/io/checksum.h"
 #include "dta/wire/wire.h"
 
 #define BATCH 128u /* headers of a batch stay in the L1 cache until the engine reads them */
@@ -35,7 +34,32 @@ struct xdp {
 	struct dta_xsk_frame frame[BATCH];
 };
 
-/* ---- checks ---- */
+/* ---- checks: the Internet checksum (RFC 1071) in host byte order, as its section 2(B) allows ----
+ */
+
+/* Returns an unfolded sum, so that several sums can be added. */
+static uint64_t sum_of(const uint8_t *p, size_t bytes)
+{
+	uint64_t sum = 0;
+	uint32_t w;
+
+	for (; bytes >= 4; bytes -= 4, p += 4) {
+		memcpy(&w, p, 4);
+		sum += w;
+	}
+	w = 0;
+	memcpy(&w, p, bytes);
+	return sum + w;
+}
+
+/* The sum over correct data folds to 0xffff. */
+static uint16_t fold_sum(uint64_t sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)((sum & 0xffff) + (sum >> 16));
+}
 
 static bool sums_are_right(const struct dta_captured *p, const struct dta_captured_flow *f)
 {
@@ -44,18 +68,18 @@ static bool sums_are_right(const struct dta_captured *p, const struct dta_captur
 	uint16_t have, pseudo;
 	uint64_t sum;
 
-	if (f->version == 4 && dta_sum_fold(dta_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
+	if (f->version == 4 && fold_sum(sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
 		return false;
 	memcpy(&have, udp + 6, 2);
 	if (!have) /* no checksum, which is valid only with IPv4 (RFC 8200, 8.1) */
 		return f->version == 4;
-	sum = dta_sum_of(f->from, address) + dta_sum_of(f->to, address) +
+	sum = sum_of(f->from, address) + sum_of(f->to, address) +
 	      (uint64_t)__builtin_bswap16(IPPROTO_UDP);
 	memcpy(&pseudo, udp + 4, 2);
 	sum += pseudo;
-	pseudo = dta_sum_fold(sum);
+	pseudo = fold_sum(sum);
 	return have == pseudo ||
-	       dta_sum_fold(sum + dta_sum_of(udp, (size_t)(udp[4] << 8 | udp[5]))) == 0xffff;
+	       fold_sum(sum + sum_of(udp, (size_t)(udp[4] << 8 | udp[5]))) == 0xffff;
 }
 
 bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct dta_datagram *out)
@@ -208,7 +232,7 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 				uint32_t workers, char *error, size_t error_bytes)
 {
 	struct xdp *x = calloc(1, sizeof(*x));
-	int err = -ENOMEM;
+	int err;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!x) {
@@ -223,10 +247,8 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 	err = x->in.fd < 0 ? -errno : watch_fd(x, udp->fd);
 	for (uint32_t q = worker; !err && q < dta_xdp_queues(p); q += workers) {
 		x->xsk[x->n] = dta_xdp_socket(p, q, error, error_bytes);
-		if (!x->xsk[x->n]) {
-			err = -errno;
+		if (!x->xsk[x->n])
 			goto fail;
-		}
 		err = watch_fd(x, dta_xsk_fd(x->xsk[x->n++]));
 	}
 	if (!err)
@@ -234,6 +256,5 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 	snprintf(error, error_bytes, "AF_XDP: %s", strerror(-err));
 fail:
 	close_xdp(&x->in);
-	errno = -err;
 	return NULL;
 }

@@ -25,6 +25,7 @@
 #define ACK_EVERY	32u
 #define PORT_FIRST	0xc000u /* UDP source ports; annex A17 requires this range */
 #define ANSWERS_A_DRIVE 4u	/* batches of answers processed per drive() */
+#define ANSWER_BYTES	256u
 
 struct output_raw_slot {
 	struct dta_roce_packet packet; /* the payload is stored in the frame */
@@ -413,12 +414,36 @@ static void handle_event(struct raw *r, enum dta_roce_event e, const struct dta_
 	}
 }
 
-static bool take_answer(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now)
+/* Receives answers without waiting, in a bounded number of batches. */
+static void take_answers(struct raw *r, uint64_t now)
 {
-	struct raw *r = raw_of(o);
+	uint8_t came[DTA_RAW_BATCH][ANSWER_BYTES];
+	struct dta_raw_frame frame[DTA_RAW_BATCH];
+	enum dta_roce_refusal refusal;
+	struct dta_roce_answer a;
+	int n = DTA_RAW_BATCH;
 
-	handle_event(r, dta_roce_answered(&r->window, a, now), a);
-	return r->state == DTA_OUTPUT_UP;
+	for (uint32_t batch = 0; batch < ANSWERS_A_DRIVE && n == DTA_RAW_BATCH; batch++) {
+		for (uint32_t i = 0; i < DTA_RAW_BATCH; i++)
+			frame[i] = (struct dta_raw_frame){came[i], ANSWER_BYTES};
+		n = dta_raw_port_receive(&r->port, frame, DTA_RAW_BATCH);
+		for (int i = 0; i < n; i++) {
+			refusal = dta_roce_parse(frame[i].data, frame[i].bytes, &r->ours,
+						 &r->theirs, &a);
+			if (refusal == DTA_ROCE_OTHER)
+				continue;
+			if (refusal != DTA_ROCE_FINE) {
+				DTA_OUTPUT_FAILED(&r->o, "ignoring an invalid response: %s",
+						  dta_roce_refusal_name(refusal));
+				continue;
+			}
+			if ((a.syndrome & DTA_ROCE_SYNDROME_KIND) != DTA_ROCE_SYNDROME_ACK)
+				r->o.stats.naks++;
+			handle_event(r, dta_roce_answered(&r->window, &a, now), &a);
+			if (r->state != DTA_OUTPUT_UP)
+				return;
+		}
+	}
 }
 
 static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
@@ -427,8 +452,7 @@ static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
 
 	now_ns = advance_time(r, now_ns);
 	if (r->state == DTA_OUTPUT_UP) {
-		dta_raw_answers(o, &r->port, &r->ours, &r->theirs, ANSWERS_A_DRIVE, take_answer,
-				now_ns);
+		take_answers(r, now_ns);
 		handle_event(r, dta_roce_timer(&r->window, now_ns), NULL);
 		send_frames(r, now_ns);
 	}
@@ -467,7 +491,6 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 		snprintf(error, error_bytes,
 			 "raw output: specify either an interface or a file, and keep the other "
 			 "values within their limits");
-		errno = EINVAL;
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
@@ -478,20 +501,19 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 	r->o.ops = &ops;
 	r->depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
 	r->tries = opts->tries ? opts->tries : TRIES_DEFAULT;
-	err = -dta_raw_port_open(&r->port, opts, error, error_bytes);
+	err = dta_raw_port_open(&r->port, opts, error, error_bytes);
 	if (!err && opts->file) {
 		dta_output_raw_ours(&r->o, &sink);
 		sink.gid[15]++;
 		sink.mac[5]++;
 		sink.qpn = 0x11;
 		sink.mtu = 1024;
-		err = -dta_output_raw_connect(&r->o, &sink);
+		err = dta_output_raw_connect(&r->o, &sink);
 		if (err)
-			snprintf(error, error_bytes, "raw: %s", strerror(err));
+			snprintf(error, error_bytes, "raw: %s", strerror(-err));
 	}
 	if (!err)
 		return &r->o;
 	raw_close(&r->o);
-	errno = err;
 	return NULL;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * output_raw.h - interface between output_raw.c, which handles operations and the window, and
- * output_raw_port.c, which sends and receives frames. Only these files and raw_answers.c include
- * it.
+ * output_raw_port.c, which sends and receives frames. Only these files include it.
  */
 #ifndef SL_DTA_IO_OUTPUT_RAW_H
 #define SL_DTA_IO_OUTPUT_RAW_H
@@ -42,15 +41,5 @@ int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames
  * the call and the length after it.
  */
 int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, unsigned count);
-
-/* Processes an answer. Returns false to stop. */
-typedef bool dta_raw_take(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now);
-/*
- * Receives answers without waiting, in at most the given number of batches. Counts NAKs and records
- * a refusal as the output's last error.
- */
-void dta_raw_answers(struct dta_output *o, struct dta_raw_port *port,
-		     const struct dta_roce_end *ours, const struct dta_roce_end *theirs,
-		     uint32_t batches, dta_raw_take *take, uint64_t now);
 
 #endif

@@ -17,7 +17,7 @@
 struct dta_output_verbs_opts {
 	const char *host;   /* name or address of the store server */
 	uint16_t port;	    /* port from "welcome"; 0 means DTA_VERBS_PORT */
-	const char *device; /* NULL means chosen by the route */
+	const char *device; /* must outlive the output; NULL means chosen by the route */
 	int gid_index;	    /* -1 means chosen by the route */
 	int ib_port;	    /* 0 means port 1 */
 	const char *name;   /* name in the "hello" message */
@@ -27,8 +27,8 @@ struct dta_output_verbs_opts {
 
 /*
  * drive() connects, with a back-off between attempts. After a lost connection, incomplete WRITEs
- * are repeated in order, and FETCH_ADDs in flight count as unconfirmed. Returns NULL with errno and
- * one line in error.
+ * are repeated in order, and FETCH_ADDs in flight count as unconfirmed. Returns NULL with one line
+ * in error.
  */
 struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, char *error,
 				    size_t error_bytes);
@@ -49,7 +49,7 @@ struct dta_output_raw_opts {
 /*
  * The output is down until dta_output_raw_connect() is called. Whenever it goes down, it needs a
  * new queue pair from dta_output_raw_ours(). With a file the output is up immediately. Returns NULL
- * with errno and one line in error.
+ * with one line in error.
  */
 struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *error,
 				  size_t error_bytes);

@@ -45,7 +45,6 @@ struct output_verbs_out {
 	struct dta_output o;
 	struct fabric_dial dial;
 	enum dta_output_state state;
-	char *device;
 	struct fabric_verbs_request request;
 	uint64_t instance, retry_ns, backoff_ns, progress_ns;
 
@@ -467,7 +466,6 @@ static void verbs_close(struct dta_output *o)
 	if (v->data)
 		munmap(v->data, DATA_BYTES);
 	free(v->ops);
-	free(v->device);
 	free(v);
 }
 
@@ -482,7 +480,6 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 		.close = verbs_close,
 	};
 	struct output_verbs_out *v;
-	int err;
 
 	if (!opts->host || strlen(opts->host) >= sizeof(v->dial.host) || !opts->name ||
 	    !*opts->name || strlen(opts->name) >= FABRIC_HOST_NAME_MAX || opts->depth > DEPTH_MAX) {
@@ -490,14 +487,10 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 			 "verbs output: specify a host, a name of at most %u characters, and a "
 			 "depth of at most %u",
 			 FABRIC_HOST_NAME_MAX - 1, DEPTH_MAX);
-		errno = EINVAL;
 		return NULL;
 	}
-	err = -fabric_rdma_find(opts->device, error, error_bytes);
-	if (err) {
-		errno = err;
+	if (fabric_rdma_find(opts->device, error, error_bytes))
 		return NULL;
-	}
 	v = calloc(1, sizeof(*v));
 	if (!v)
 		goto err_memory;
@@ -511,8 +504,7 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 		       0);
 	if (v->data == MAP_FAILED)
 		v->data = NULL;
-	v->device = opts->device ? strdup(opts->device) : NULL;
-	if (!v->ops || !v->data || (opts->device && !v->device)) {
+	if (!v->ops || !v->data) {
 		verbs_close(&v->o);
 		goto err_memory;
 	}
@@ -527,7 +519,7 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 	strcpy(v->dial.host, opts->host);
 	snprintf(v->dial.service, sizeof(v->dial.service), "%u",
 		 opts->port ? opts->port : DTA_VERBS_PORT);
-	v->dial.device = v->device;
+	v->dial.device = opts->device;
 	v->dial.gid_index = opts->gid_index;
 	v->dial.ib_port = opts->ib_port ? opts->ib_port : 1;
 	v->dial.timeout_ms = TIMEOUT_MS;
@@ -536,7 +528,6 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 
 err_memory:
 	snprintf(error, error_bytes, "out of memory");
-	errno = ENOMEM;
 	return NULL;
 }
 
@@ -548,7 +539,6 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 	(void)opts;
 	snprintf(error, error_bytes,
 		 "this sidelight was built without RDMA (libibverbs, librdmacm)");
-	errno = EOPNOTSUPP;
 	return NULL;
 }
 #endif

@@ -9,8 +9,8 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
+#include "base/network.h"
 #include "fabric/host.h"
 #include "fabric/rdma.h"
 
@@ -23,19 +23,15 @@
 static int mac_of(struct ibv_context *verbs, uint32_t ib_port, uint32_t index, uint8_t mac[6])
 {
 	struct ibv_gid_entry gid;
+	char name[IF_NAMESIZE];
 	struct ifreq req = {0};
-	int fd, err = 0;
+	int err;
 
 	if (ibv_query_gid_ex(verbs, ib_port, index, &gid, 0))
 		return -errno;
-	if (!if_indextoname(gid.ndev_ifindex, req.ifr_name))
+	if (!if_indextoname(gid.ndev_ifindex, name))
 		return -ENODEV;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	if (ioctl(fd, SIOCGIFHWADDR, &req))
-		err = -errno;
-	close(fd);
+	err = base_interface_ioctl(name, SIOCGIFHWADDR, &req);
 	memcpy(mac, req.ifr_hwaddr.sa_data, 6);
 	return err;
 }

@@ -19,6 +19,7 @@
 #include <linux/types.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "dta/io/xdp_shared.h"
 #include "xdp.skel.h"
 
@@ -103,17 +104,10 @@ static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 static int configure_program(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
 {
 	struct ifreq r = {0};
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int err = fd < 0 ? -errno : 0;
+	int err = base_interface_ioctl(i->name, SIOCGIFHWADDR, &r);
 
-	memcpy(r.ifr_name, i->name, sizeof(i->name));
-	if (!err && ioctl(fd, SIOCGIFHWADDR, &r))
-		err = -errno;
 	memcpy(c->mac, r.ifr_hwaddr.sa_data, sizeof(c->mac));
-	if (!err && ioctl(fd, SIOCGIFMTU, &r))
-		err = -errno;
-	if (fd >= 0)
-		close(fd);
+	err = err ?: base_interface_ioctl(i->name, SIOCGIFMTU, &r);
 	i->longest = (uint32_t)r.ifr_mtu + ETHERNET;
 	if (i->longest > DTA_XSK_LONGEST)
 		i->longest = DTA_XSK_LONGEST;
@@ -201,14 +195,12 @@ static struct interface *interface_of(struct dta_xdp *x, const char *name, const
 				      char *error, size_t bytes)
 {
 	struct interface *i;
-	int err;
 
 	for (uint32_t k = 0; k < x->n_interfaces; k++)
 		if (!strcmp(x->interface[k].name, name))
 			return &x->interface[k];
 	if (x->n_interfaces == DTA_XDP_INTERFACES) {
 		snprintf(error, bytes, "more than %u interfaces", DTA_XDP_INTERFACES);
-		errno = E2BIG;
 		return NULL;
 	}
 	i = &x->interface[x->n_interfaces];
@@ -221,15 +213,11 @@ static struct interface *interface_of(struct dta_xdp *x, const char *name, const
 	memcpy(i->name, name, sizeof(i->name));
 	i->index = if_nametoindex(name);
 	x->n_interfaces++;
-	err = load_program(x, i, error, bytes);
-	if (!err)
-		err = attach_program(x, i, error, bytes);
-	errno = -err;
-	return err ? NULL : i;
+	return load_program(x, i, error, bytes) || attach_program(x, i, error, bytes) ? NULL : i;
 }
 
-/* Adds "NAME" or "NAME:QUEUE". */
-static int add_interface(struct dta_xdp *x, const char *what, char *error, size_t bytes)
+/* Adds "NAME" or "NAME:QUEUE". Returns false with one line in error. */
+static bool add_interface(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 {
 	const char *colon = strchr(what, ':');
 	uint32_t from = 0, to;
@@ -241,32 +229,31 @@ static int add_interface(struct dta_xdp *x, const char *what, char *error, size_
 	memcpy(name, what, bytes_of < sizeof(name) ? bytes_of : 0);
 	i = interface_of(x, name, what, error, bytes);
 	if (!i)
-		return -errno;
+		return false;
 	to = i->queues;
 	if (colon) {
 		errno = 0;
 		const unsigned long n = strtoul(colon + 1, &end, 10);
 
 		if (colon[1] < '0' || colon[1] > '9' || *end || errno || n >= i->queues)
-			return base_fail(error, bytes, -EINVAL, "%s: %s only has queues 0 to %u",
+			return base_fail(error, bytes, false, "%s: %s only has queues 0 to %u",
 					 what, name, i->queues - 1);
 		from = (uint32_t)n;
 		to = from + 1;
 	}
 	for (; from < to; from++) {
-		if (x->n_queues == DTA_XDP_QUEUES) {
-			snprintf(error, bytes, "more than %u queues", DTA_XDP_QUEUES);
-			return -E2BIG;
-		}
+		if (x->n_queues == DTA_XDP_QUEUES)
+			return base_fail(error, bytes, false, "more than %u queues",
+					 DTA_XDP_QUEUES);
 		x->queue[x->n_queues++] = (struct queue){(uint8_t)(i - x->interface), from};
 	}
-	return 0;
+	return true;
 }
 
 struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_t error_bytes)
 {
 	struct dta_xdp *x = calloc(1, sizeof(*x));
-	int err = 0;
+	bool fine = true;
 
 	if (!x) {
 		snprintf(error, error_bytes, "no memory");
@@ -276,12 +263,11 @@ struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_
 	x->native = opts->native;
 	x->generic = opts->generic;
 	x->bytes = opts->bytes;
-	for (uint32_t i = 0; i < opts->n_interfaces && !err; i++)
-		err = add_interface(x, opts->interfaces[i], error, error_bytes);
-	if (!err)
+	for (uint32_t i = 0; i < opts->n_interfaces && fine; i++)
+		fine = add_interface(x, opts->interfaces[i], error, error_bytes);
+	if (fine)
 		return x;
 	dta_xdp_close(x);
-	errno = -err;
 	return NULL;
 }
 
@@ -315,7 +301,6 @@ struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, s
 		return s;
 	snprintf(error, error_bytes, "%s, queue %u: %s", i->name, q->number, strerror(-err));
 	dta_xsk_close(s);
-	errno = -err;
 	return NULL;
 }
 

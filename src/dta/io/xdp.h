@@ -35,7 +35,7 @@ struct dta_xdp_opts {
 
 /*
  * Attaches the programs. Until inputs are opened, every packet goes to the kernel. Returns NULL
- * with errno and one line in error. Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.
+ * with one line in error. Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.
  */
 struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_t error_bytes);
 /* Returns the number of queues. */
@@ -65,7 +65,7 @@ bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct d
 
 /*
  * Opens the socket of a queue (below dta_xdp_queues()) and redirects the queue's packets to it.
- * Returns NULL with errno and error.
+ * Returns NULL with one line in error.
  */
 struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes);
 uint16_t dta_xdp_port(const struct dta_xdp *x);

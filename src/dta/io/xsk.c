@@ -14,12 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <xdp/xsk.h>
+
+#include "base/network.h"
 
 #define BYTES_DEFAULT (16u << 20)
 #define FRAMES_MIN    64u
@@ -40,23 +41,10 @@ struct dta_xsk {
 	uint32_t n_vacant;
 };
 
-static int call_ethtool(const char *interface, void *command)
-{
-	struct ifreq r = {.ifr_data = command};
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", interface);
-	err = ioctl(fd, SIOCETHTOOL, &r) ? -errno : 0;
-	close(fd);
-	return err;
-}
-
 uint32_t dta_xsk_queues(const char *interface)
 {
 	struct ethtool_channels c = {.cmd = ETHTOOL_GCHANNELS};
+	struct ifreq r = {.ifr_data = (char *)&c};
 	uint32_t n;
 
 	if (strlen(interface) >= IFNAMSIZ || !if_nametoindex(interface)) {
@@ -64,7 +52,7 @@ uint32_t dta_xsk_queues(const char *interface)
 		return 0;
 	}
 	/* A driver without channels has one queue, or leaves its other queues to the kernel. */
-	if (call_ethtool(interface, &c))
+	if (base_interface_ioctl(interface, SIOCETHTOOL, &r))
 		return 1;
 	n = c.combined_count + c.rx_count;
 	return n ? n : 1;

@@ -54,12 +54,6 @@ int dta_ask_set(struct dta_ask *a, const char *name, const char *value)
 	}
 	if (!strcmp(name, "policy"))
 		return dta_query_policy_of(value, &a->policy) ? 0 : -EINVAL;
-	if (!strcmp(name, "epoch"))
-		return base_parse_u64(value, 0, UINT64_MAX - 1, &a->epoch) ? -EINVAL : 0;
-	if (!strcmp(name, "within"))
-		return base_parse_u64(value, 1, INT64_MAX, &a->within) ? -EINVAL : 0;
-	if (!strcmp(name, "from"))
-		return base_parse_u64(value, 0, UINT64_MAX - 1, &a->from) ? -EINVAL : 0;
 #define NUMBER(text_, field, least, most)                           \
 	do                                                          \
 		if (!strcmp(name, text_)) {                         \
@@ -69,6 +63,9 @@ int dta_ask_set(struct dta_ask *a, const char *name, const char *value)
 			return 0;                                   \
 		}                                                   \
 	while (0)
+	NUMBER("epoch", epoch, 0, UINT64_MAX - 1);
+	NUMBER("within", within, 1, INT64_MAX);
+	NUMBER("from", from, 0, UINT64_MAX - 1);
 	NUMBER("copies", copies, 1, SL_STORE_COPIES_MAX);
 	NUMBER("cells", cells, 0, 1);
 	NUMBER("consensus", consensus, 1, SL_STORE_COPIES_MAX);
@@ -378,7 +375,7 @@ json_t *dta_query_load_json(const struct dta_held *held, const struct dta_succes
 			struct dta_store_load l;
 			json_t *j;
 
-			dta_view_load(v, epoch, 0, 4096, &l);
+			dta_view_load(v, epoch, 4096, &l);
 			if (!l.looked) { /* the bank has just been zeroed */
 				json_decref(predicted);
 				continue;

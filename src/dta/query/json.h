@@ -95,11 +95,12 @@ json_t *dta_query_load_json(const struct dta_held *held, const struct dta_succes
 
 /* A key of a key log. */
 struct dta_logged_key {
+	uint64_t order; /* must be first: see base_by_u64() */
 	/* copies: 0 if the report did not state the number */
 	uint8_t bytes, copies, key[SL_STORE_KEY_MAX];
 	bool marked;	/* epoch is known */
 	uint32_t epoch; /* low half of the number of the epoch in which it was logged */
-	uint64_t order, value;
+	uint64_t value;
 };
 /*
  * Returns the distinct pairs of key and epoch in the key log of a store, sorted by key and then by

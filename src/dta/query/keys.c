@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int compare_keys(const struct dta_logged_key *a, const struct dta_logged_key *b)
+{
+	const int d = (int)a->bytes - b->bytes;
+
+	return d ? d : memcmp(a->key, b->key, a->bytes);
+}
+
 static int by_key(const void *x, const void *y)
 {
-	const struct dta_logged_key *a = x, *b = y;
-	int d = (int)a->bytes - b->bytes;
-
-	d = d ? d : memcmp(a->key, b->key, a->bytes);
-	return d ? d : (a->order > b->order) - (a->order < b->order);
+	return compare_keys(x, y) ?: base_by_u64(x, y);
 }
 
 static int by_value(const void *x, const void *y)
@@ -23,13 +26,6 @@ static int by_value(const void *x, const void *y)
 	const struct dta_logged_key *a = x, *b = y;
 
 	return a->value != b->value ? (a->value < b->value ? 1 : -1) : by_key(x, y);
-}
-
-static int by_order(const void *x, const void *y)
-{
-	const struct dta_logged_key *a = x, *b = y;
-
-	return (a->order > b->order) - (a->order < b->order);
 }
 
 #define KEYS_READ_MAX 1000000u /* keys per query; their memory has about 100 MB */
@@ -146,8 +142,7 @@ static size_t keep_distinct(struct dta_logged_key *keys, size_t n)
 	if (n)
 		qsort(keys, n, sizeof(*keys), by_key);
 	for (size_t i = 0; i < n; i++)
-		if (i + 1 == n || keys[i].bytes != keys[i + 1].bytes ||
-		    memcmp(keys[i].key, keys[i + 1].key, keys[i].bytes))
+		if (i + 1 == n || compare_keys(&keys[i], &keys[i + 1]))
 			keys[unique++] = keys[i];
 	return unique;
 }
@@ -238,7 +233,7 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 	} else if (!n) {
 		out->why_not = "the key log has no keys yet";
 	} else {
-		qsort(keys, n, sizeof(*keys), by_order);
+		qsort(keys, n, sizeof(*keys), base_by_u64);
 		/* Keys logged during the read are newer than all keys that were read. */
 		for (size_t i = 0; i < log->count; i++)
 			for (uint32_t lane = 0; lane < log->view[i]->config->lanes; lane++)
@@ -254,10 +249,8 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 static int by_epoch(const void *x, const void *y)
 {
 	const struct dta_logged_key *a = x, *b = y;
-	int d = (int)a->bytes - b->bytes;
 
-	d = d ? d : memcmp(a->key, b->key, a->bytes);
-	return d ? d : (a->epoch > b->epoch) - (a->epoch < b->epoch);
+	return compare_keys(a, b) ?: (a->epoch > b->epoch) - (a->epoch < b->epoch);
 }
 
 struct dta_logged_key *dta_query_logged(const struct dta_held *log, const struct dta_held *store,
@@ -291,14 +284,16 @@ json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *s
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
 	for (size_t i = 0; top && i < unique && base_budget_spend(store->budget, 1); i++) {
 		struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
-		const struct dta_query q = {
-			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
+		const struct dta_query q = {.key = keys[i].key,
+					    .key_bytes = keys[i].bytes,
+					    .epoch = ~0ull,
+					    .no_error = true};
 
-		DTA_QUERY_OBJECTS(store, a, dta_view_count(v, &q, &a));
+		DTA_QUERY_OBJECTS(store, a, dta_view_increment(v, &q, &a));
 		keys[i].value = a.result == SL_QUERY_FOUND ? a.value : 0;
 	}
 	if (unique)
-		qsort(keys, unique, sizeof(*keys), top ? by_value : by_order);
+		qsort(keys, unique, sizeof(*keys), top ? by_value : base_by_u64);
 	for (size_t i = !top && unique > max ? unique - max : 0;
 	     i < unique && json_array_size(all) < max; i++) {
 		j = json_pack("{s:o}", "key", dta_query_hex(keys[i].key, keys[i].bytes));

@@ -23,7 +23,6 @@ static bool add_field(struct dta_layout *l, const char *name, const char *size)
 	if (size && base_parse_u64(size, 1, text ? UINT8_MAX : 8, &bytes))
 		return false;
 	l->has |= DTA_FIELD_BIT(f);
-	snprintf(l->of[l->fields].name, sizeof(l->of[0].name), "%s", name);
 	l->of[l->fields].field = (uint8_t)f;
 	l->of[l->fields++].bytes = (uint8_t)bytes;
 	return true;
@@ -123,7 +122,7 @@ static void put_fields(json_t *to, const struct dta_layout *l, const struct dta_
 	for (uint32_t i = 0; i < l->fields; i++) {
 		const enum dta_field f = l->of[i].field;
 
-		dta_query_set(to, l->of[i].name,
+		dta_query_set(to, dta_field_name(f),
 			      f < DTA_FIELD_ADDRESSES
 				      ? json_string(base_address_text(&r->address[f], text))
 			      : f >= DTA_FIELD_NUMBERS ? text_json(&r->text[f - DTA_FIELD_NUMBERS])
@@ -180,7 +179,7 @@ json_t *dta_layout_columns(const json_t *columns, const struct dta_held *held)
 			continue;
 		}
 		for (uint32_t k = 0; k < l.fields; k++)
-			json_array_append_new(all, json_string(l.of[k].name));
+			json_array_append_new(all, json_string(dta_field_name(l.of[k].field)));
 	}
 	return all;
 }

@@ -16,7 +16,6 @@ struct dta_layout {
 	dta_field_set has; /* bit i: field i is part of the layout */
 	uint32_t fields;
 	struct {
-		char name[24];
 		uint8_t field, bytes; /* bytes of a number; 0 means an address */
 	} of[DTA_FIELDS];
 };

@@ -20,13 +20,6 @@ struct path_copies {
 	uint32_t value[SL_STORE_COPIES_MAX][SL_STORE_HOPS_MAX];
 };
 
-static int compare_values(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
 			uint32_t copies, struct path_copies *out)
 {
@@ -139,7 +132,7 @@ static void path_of_epoch(const struct dta_store_view *v, uint64_t epoch, struct
 		out->value[hop] = p.value[from][hop];
 		out->hops = hops;
 		out->result = values && !bsearch(&out->value[hop], values, count, sizeof(*values),
-						 compare_values)
+						 dta_store_by_value)
 				      ? SL_QUERY_CONFLICT
 				      : SL_QUERY_FOUND;
 	}

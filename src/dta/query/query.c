@@ -235,8 +235,8 @@ static double total_of(struct dta_totals *t, const uint8_t *bank, uint64_t epoch
 	return total;
 }
 
-static void estimate_count(const struct dta_store_view *v, const struct dta_query *q, bool bounded,
-			   struct sl_increment_answer *out)
+void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
+			struct sl_increment_answer *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
@@ -263,7 +263,7 @@ static void estimate_count(const struct dta_store_view *v, const struct dta_quer
 		}
 		out->epoch = e;
 		out->result = out->value ? SL_QUERY_FOUND : SL_QUERY_EMPTY;
-		if ((out->value || e == oldest) && bounded) {
+		if ((out->value || e == oldest) && !q->no_error) {
 			/* G. Cormode, S. Muthukrishnan, J. Algorithms 55 (2005), theorem 1. */
 			out->error = M_E / (double)c->slots *
 				     total_of(q->totals, bank, e, c->slots);
@@ -272,18 +272,6 @@ static void estimate_count(const struct dta_store_view *v, const struct dta_quer
 		if (dta_query_done(v, q, e, oldest, &out->result))
 			return;
 	}
-}
-
-void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
-			struct sl_increment_answer *out)
-{
-	estimate_count(v, q, true, out);
-}
-
-void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
-		    struct sl_increment_answer *out)
-{
-	estimate_count(v, q, false, out);
 }
 
 /* ---- success probability ---- */
@@ -333,7 +321,7 @@ bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *ba
 	return true;
 }
 
-void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint64_t sample,
 		   struct dta_store_load *out)
 {
 	const struct sl_store_config *c = v->config;
@@ -353,9 +341,7 @@ void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 	share = (double)out->occupied / (double)out->looked;
 	if (out->occupied == out->looked)
 		share = 1 - 0.5 / (double)out->looked;
-	if (!copies || copies > c->copies)
-		copies = c->copies;
-	out->load = -log1p(-share) / copies;
+	out->load = -log1p(-share) / c->copies;
 	for (uint32_t n = 1; n <= SL_STORE_COPIES_MAX; n++)
 		out->predicted[n - 1] = dta_success_after(c, n, out->load * (double)c->slots);
 }

@@ -17,6 +17,7 @@ struct dta_query {
 	uint32_t copies; /* number of copies that the reporter wrote; 0 means the store's maximum */
 	enum sl_query_policy policy;
 	uint32_t consensus;	   /* threshold of SL_QUERY_CONSENSUS */
+	bool no_error;		   /* increment: leave out error and probability */
 	struct dta_totals *totals; /* increment queries for many keys: cache of row sums, or NULL */
 };
 
@@ -47,16 +48,10 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 /*
  * Estimates a counter as the minimum over q->copies rows (0 means the store's copies). The estimate
  * is never below the true count. error: count-min's bound e / columns * total, which holds with
- * probability 1 - exp(-copies).
+ * probability 1 - exp(-copies); it requires the sum of a whole row.
  */
 void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
 			struct sl_increment_answer *out);
-/*
- * Like dta_view_increment(), but without error and probability, which require the sum of a whole
- * row.
- */
-void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
-		    struct sl_increment_answer *out);
 
 /*
  * values: the sorted values that a hop may report; NULL means any. A path with another value is a
@@ -168,7 +163,7 @@ struct dta_store_load {
 	/* success probability of a query with N copies: 1 - (1 - e^-aN)^N */
 	double predicted[SL_STORE_COPIES_MAX];
 };
-void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copies, uint64_t sample,
+void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint64_t sample,
 		   struct dta_store_load *out);
 
 #endif

@@ -99,9 +99,10 @@ static uint64_t count_in(const struct dta_held *store, const struct dta_logged_k
 			 uint64_t epoch)
 {
 	struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
-	const struct dta_query q = {.key = k->key, .key_bytes = k->bytes, .epoch = epoch};
+	const struct dta_query q = {
+		.key = k->key, .key_bytes = k->bytes, .epoch = epoch, .no_error = true};
 
-	DTA_QUERY_OBJECTS(store, a, dta_view_count(v, &q, &a));
+	DTA_QUERY_OBJECTS(store, a, dta_view_increment(v, &q, &a));
 	return a.result == SL_QUERY_FOUND ? a.value : 0;
 }
 

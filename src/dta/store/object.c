@@ -46,6 +46,16 @@ void dta_store_object_free(struct dta_store_object *o, bool unlink_file)
 	free(o);
 }
 
+void dta_store_objects_free(struct dta_store_object *newest)
+{
+	while (newest) {
+		struct dta_store_object *older = newest->older;
+
+		dta_store_object_free(newest, false);
+		newest = older;
+	}
+}
+
 static struct dta_store_object *object_new(char *error, size_t bytes)
 {
 	struct dta_store_object *o = calloc(1, sizeof(*o));
@@ -477,10 +487,8 @@ struct dta_store_object *dta_store_object_find(const struct sl_store_config *con
 	closedir(d);
 	if (!*error && newest)
 		same_geometry(newest, config, seeded, error, error_bytes);
-	while (*error && newest) {
-		o = newest->older;
-		dta_store_object_free(newest, false);
-		newest = o;
-	}
-	return newest;
+	if (!*error)
+		return newest;
+	dta_store_objects_free(newest);
+	return NULL;
 }

@@ -261,6 +261,13 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	return 0;
 }
 
+int dta_store_by_value(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 bool dta_store_epochs(const struct dta_store_view *v, struct dta_store_epochs *out)
 {
 	uint64_t line[8];

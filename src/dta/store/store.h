@@ -12,8 +12,6 @@
 
 #include <sidelight/store.h>
 
-struct dta_stores;
-
 /* A mapped object. */
 struct dta_store_view {
 	/* a copy, because translators can write to the original */
@@ -69,6 +67,9 @@ struct dta_store_epochs {
 bool dta_store_epochs(const struct dta_store_view *v, struct dta_store_epochs *out);
 /* Writes the epoch line; only the store server may call this. */
 void dta_store_epochs_set(void *map, const struct dta_store_epochs *e);
+
+/* Compares the values that a hop may report, for qsort() and bsearch(). */
+int dta_store_by_value(const void *a, const void *b);
 
 #define DTA_HELD_MAX 8u
 /* A store's objects, newest first, kept mapped for a query. */

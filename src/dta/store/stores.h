@@ -47,6 +47,7 @@ struct dta_store_spec {
 };
 
 struct dta_stores_config {
+	struct base_yaml *yaml; /* owns the texts of the following fields */
 	struct base_strings listen;
 	const char *directory; /* directory of the files; NULL means in memory */
 	/* a collector with the same keys: the path of its socket, HOST:PORT, or NULL */
@@ -104,16 +105,15 @@ struct dta_store_object {
 	 * bank that is being zeroed without the lock, or NULL; its units already count as expired
 	 */
 	const uint8_t *zeroed;
-	/* The store server sets the following fields if it uses RDMA. */
-	bool registered;
-	uint64_t addr; /* address of the first byte */
-	uint32_t rkey;
-	void *mr;
-	struct { /* registration for a peer on another host; mr is NULL if not registered */
-		uint64_t addr;
+	/*
+	 * Registrations for translators and for a peer on another host, if the store server uses
+	 * RDMA. mr is NULL if not registered.
+	 */
+	struct dta_store_key {
+		uint64_t addr; /* address of the first byte */
 		uint32_t rkey;
 		void *mr;
-	} readable;
+	} writable, readable;
 };
 
 /*
@@ -144,6 +144,8 @@ struct dta_store_object *dta_store_object_open_fd(int fd, char *error,
 void dta_store_object_collapse(struct dta_store_object *o);
 /* Frees one object and, with unlink_file, deletes its file. NULL is ignored. */
 void dta_store_object_free(struct dta_store_object *o, bool unlink_file);
+/* Frees an object and all older ones; files remain. NULL is ignored. */
+void dta_store_objects_free(struct dta_store_object *newest);
 
 /* ---- mend.c: repairs objects that translators have damaged ---- */
 

@@ -60,19 +60,6 @@ static uint32_t read_number(struct dta_yaml_reader *r, base_yaml_node mapping, c
 	return (uint32_t)v;
 }
 
-/* Returns a copy of a string, or NULL if there is no node. */
-static char *copy_text(struct dta_yaml_reader *r, base_yaml_node node, const char *what)
-{
-	const char *s = NULL;
-	char *copy;
-
-	base_yaml_string(r->y, node, what, &s);
-	copy = s ? strdup(s) : NULL;
-	if (s && !copy)
-		base_yaml_wrong(r->y, base_yaml_root(r->y), "out of memory");
-	return copy;
-}
-
 /* ---- tenants ---- */
 
 static void key_file(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
@@ -194,13 +181,6 @@ static void read_tenant(struct dta_yaml_reader *r, base_yaml_node node, struct d
 
 /* ---- stores ---- */
 
-static int compare_values(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Reads the values that a hop may report, one per line; '#' starts a comment. */
 static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
@@ -242,7 +222,7 @@ static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct d
 	if (!s->value_count)
 		base_yaml_wrong(r->y, node, "values %s: the file contains no values", path);
 	else
-		qsort(s->values, s->value_count, 4, compare_values);
+		qsort(s->values, s->value_count, 4, dta_store_by_value);
 }
 
 /* Parses {key: KEY, name: NAME, at: BYTE, bytes: N}. */
@@ -494,10 +474,12 @@ static void read_secret(struct dta_yaml_reader *r, base_yaml_node node)
 /* Called after rdma and secret are parsed, because a peer on another host requires them. */
 static void read_peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_node secret_node)
 {
-	const char *peer = r->c->peer = copy_text(r, node, "peer");
+	const char *peer = NULL;
 	char host[256];
 	uint16_t port = 0;
 
+	base_yaml_string(r->y, node, "peer", &peer);
+	r->c->peer = peer;
 	if (!peer || strchr(peer, '/'))
 		return;
 	if (base_parse_address(peer, host, sizeof(host), &port) || !*host || !port)
@@ -516,8 +498,8 @@ static void read_rdma(struct dta_yaml_reader *r, base_yaml_node node)
 	if (!node || !base_yaml_mapping(r->y, node, keys))
 		return;
 	r->c->rdma.enabled = true;
-	r->c->rdma.device = copy_text(r, base_yaml_get(r->y, node, "device"), "device");
-	r->c->rdma.address = copy_text(r, base_yaml_get(r->y, node, "address"), "address");
+	base_yaml_string_of(r->y, node, "device", &r->c->rdma.device);
+	base_yaml_string_of(r->y, node, "address", &r->c->rdma.address);
 	r->c->rdma.port = (uint16_t)read_number(r, node, "port", 65535, 0);
 	r->c->rdma.ib_port = (int)read_number(r, node, "ib-port", 255, 1);
 	r->c->rdma.gid_index = base_yaml_get(r->y, node, "gid")
@@ -545,13 +527,10 @@ static void read_document(struct dta_yaml_reader *r)
 	node = base_yaml_get(r->y, root, "listen");
 	n = base_yaml_count(r->y, node);
 	c->listen.v = calloc(n + 1, sizeof(*c->listen.v));
-	for (size_t k = 0; c->listen.v && k < n; k++) {
-		char *where = copy_text(r, base_yaml_at(r->y, node, k), "listen");
-
-		if (where)
-			c->listen.v[c->listen.n++] = where;
-	}
-	c->directory = copy_text(r, base_yaml_get(r->y, root, "directory"), "directory");
+	for (; c->listen.v && c->listen.n < n; c->listen.n++)
+		base_yaml_string(r->y, base_yaml_at(r->y, node, c->listen.n), "listen",
+				 &c->listen.v[c->listen.n]);
+	base_yaml_string_of(r->y, root, "directory", &c->directory);
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
@@ -592,6 +571,7 @@ static struct dta_stores_config *read_all(struct base_yaml *y, bool files, char 
 		base_yaml_close(y);
 		return NULL;
 	}
+	r.c->yaml = y;
 	r.c->drain_ns = 5000000000;
 	r.c->rdma.gid_index = -1;
 	r.c->rdma.ib_port = 1;
@@ -602,7 +582,6 @@ static struct dta_stores_config *read_all(struct base_yaml *y, bool files, char 
 		dta_stores_config_free(r.c);
 		r.c = NULL;
 	}
-	base_yaml_close(y);
 	return r.c;
 }
 
@@ -621,13 +600,8 @@ void dta_stores_config_free(struct dta_stores_config *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->listen.n; i++)
-		free((char *)(uintptr_t)c->listen.v[i]);
+	base_yaml_close(c->yaml);
 	free(c->listen.v);
-	free((char *)(uintptr_t)c->directory);
-	free((char *)(uintptr_t)c->peer);
-	free((char *)(uintptr_t)c->rdma.device);
-	free((char *)(uintptr_t)c->rdma.address);
 	free(c->secret);
 	for (size_t i = 0; i < c->tenant_count; i++) {
 		struct dta_tenant_spec *t = &c->tenants[i];

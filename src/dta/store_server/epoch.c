@@ -98,6 +98,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	const struct dta_store_spec *spec = s->spec;
 	struct dta_store_object *newest = NULL;
 	struct dta_store_epochs e;
+	bool found;
 
 	*error = 0;
 	if (o->config->directory)
@@ -105,40 +106,30 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 					       o->config->directory, error, error_bytes);
 	if (*error)
 		return -EINVAL;
-	if (!newest) {
+	found = newest;
+	if (!found)
 		newest = dta_store_object_new(&spec->config, spec->name, o->config->directory,
 					      o->config->hugepages, error, error_bytes);
-		if (!newest)
-			return -EINVAL;
-		dta_store_epochs(&newest->view, &e);
-		s->epoch = e.epoch;
-		s->oldest = e.oldest;
-	} else {
-		if (!dta_store_epochs(&newest->view, &e)) {
-			snprintf(error, error_bytes, "%s: the epoch line is damaged", newest->path);
-			while (newest) {
-				struct dta_store_object *older = newest->older;
-
-				dta_store_object_free(newest, false);
-				newest = older;
-			}
-			return -EINVAL;
-		}
-		s->epoch = e.epoch;
-		s->oldest = e.oldest;
+	if (!newest)
+		return -EINVAL;
+	if (!dta_store_epochs(&newest->view, &e)) {
+		snprintf(error, error_bytes, "%s: the epoch line is damaged", newest->path);
+		dta_store_objects_free(newest);
+		return -EINVAL;
+	}
+	s->epoch = e.epoch;
+	s->oldest = e.oldest;
+	if (found)
 		s->begins_ns[e.epoch % SL_STORE_BANKS_MAX] = e.since_ns;
-		/*
-		 * Start a new epoch: translators that still write to the previous process do not
-		 * know it, so they cannot write into it. Append stores keep their rings.
-		 */
-		if (spec->config.banks > 1) {
-			s->oldest = oldest_with(s, s->epoch + 1);
-			if (s->oldest > s->epoch)
-				s->oldest = s->epoch;
-			set_epochs(newest, s->epoch, s->oldest, e.since_ns, SL_STATE_LIVE);
-			memset(bank_of(newest, s->epoch + 1), 0, newest->view.bank_stride);
-			s->epoch++;
-		}
+	/*
+	 * Start a new epoch: translators that still write to the previous process do not know it,
+	 * so they cannot write into it. Append stores keep their rings.
+	 */
+	if (found && spec->config.banks > 1) {
+		s->oldest = BASE_MIN(oldest_with(s, s->epoch + 1), s->epoch);
+		set_epochs(newest, s->epoch, s->oldest, e.since_ns, SL_STATE_LIVE);
+		memset(bank_of(newest, s->epoch + 1), 0, newest->view.bank_stride);
+		s->epoch++;
 	}
 	s->objects = newest;
 	for (struct dta_store_object *at = newest; at; at = at->older) {

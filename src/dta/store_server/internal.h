@@ -85,8 +85,7 @@ struct dta_server_conn {
 	int pidfd;
 	char name[64], output[8], called[160];
 	uint32_t lane, replicas;
-	uint64_t came_ns;  /* time at which the peer connected, CLOCK_MONOTONIC */
-	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME */
+	uint64_t came_ns; /* time at which the peer connected, CLOCK_MONOTONIC */
 	/* per store: the translator no longer writes to epochs before this one */
 	uint64_t acked[DTA_STORES_MAX];
 };
@@ -131,7 +130,7 @@ struct dta_store_server {
 	struct dta_stores_config *config;
 	char *path;
 	uint64_t instance;
-	struct {
+	struct dta_server_listener {
 		int fd;
 		bool local;
 		char address[160], unlink[112];
@@ -182,6 +181,8 @@ void dta_store_server_notify_tenants(struct dta_store_server *o);
  */
 void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
 				 const char *why);
+/* Frees a lane. */
+void dta_store_server_forget(struct dta_server_known *k);
 /* Frees connections whose translators can no longer write. */
 void dta_store_server_reap(struct dta_store_server *o);
 
@@ -254,6 +255,9 @@ bool dta_store_server_peer_reads(struct dta_store_server *o);
  */
 void dta_store_server_mend(struct dta_store_server *o, bool urgent);
 
+/* server.c: returns the translator that has a lane, preferably a connected one, or NULL. */
+const struct dta_server_conn *dta_store_server_of_lane(const struct dta_store_server *o,
+						       uint32_t lane);
 struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name);
 struct dta_server_store *dta_store_server_store_number(struct dta_store_server *o, uint64_t tenant,
 						       uint64_t number);

@@ -99,9 +99,10 @@ static json_t *tenants_json(const struct dta_store_server *o)
 
 static json_t *translator_json(const struct dta_server_conn *c, const struct dta_server_known *k)
 {
-	uint64_t now = base_realtime_ns(), heard = c ? c->heard_ns : k->heard_ns;
+	const uint64_t now = base_realtime_ns();
 	json_t *j = json_pack("{s:s,s:b,s:f}", "name", k->name, "connected", c && c->line,
-			      "silent_seconds", now > heard ? (double)(now - heard) * 1e-9 : 0);
+			      "silent_seconds",
+			      now > k->heard_ns ? (double)(now - k->heard_ns) * 1e-9 : 0);
 
 	if (!j)
 		return NULL;
@@ -234,16 +235,11 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->store_count; i++)
 		json_array_append_new(stores, store_json(o, &o->stores[i]));
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
-		const struct dta_server_conn *of = NULL;
-
-		if (!o->known[i].heard_ns)
-			continue;
-		for (const struct dta_server_conn *c = o->conns; c; c = c->next)
-			if (c->state == CONN_WELCOMED && c->lane == i && (!of || c->line))
-				of = c;
-		json_array_append_new(translators, translator_json(of, &o->known[i]));
-	}
+	for (uint32_t i = 0; i < SL_STORE_LANES_MAX; i++)
+		if (o->known[i].heard_ns)
+			json_array_append_new(
+				translators,
+				translator_json(dta_store_server_of_lane(o, i), &o->known[i]));
 	for (size_t i = 0; i < o->listeners; i++)
 		json_array_append_new(listen, json_string(o->listener[i].address));
 	for (int i = 0; i < DTA_CONN_REFUSALS; i++) {
@@ -265,14 +261,6 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 	return j;
 }
 
-static bool is_connected(const struct dta_store_server *o, size_t lane)
-{
-	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
-		if (c->state == CONN_WELCOMED && c->line && c->lane == lane)
-			return true;
-	return false;
-}
-
 /* Returns the latest lists of exporters, or of reporters, from all translators. */
 static json_t *lists_json(struct dta_store_server *o, bool exporters, uint64_t *more)
 {
@@ -281,7 +269,8 @@ static json_t *lists_json(struct dta_store_server *o, bool exporters, uint64_t *
 	size_t k;
 
 	pthread_mutex_lock(&o->lock);
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+	for (uint32_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+		const struct dta_server_conn *c = dta_store_server_of_lane(o, i);
 		const struct dta_server_known *of = &o->known[i];
 		const uint64_t ago = now > of->told_ns ? now - of->told_ns : 0;
 
@@ -289,8 +278,7 @@ static json_t *lists_json(struct dta_store_server *o, bool exporters, uint64_t *
 		json_array_foreach(exporters ? of->exporters : of->reporters, k, j)
 		{
 			copy = json_pack("{s:s,s:b,s:f}", "translator", of->name, "connected",
-					 (int)is_connected(o, i), "told_seconds",
-					 (double)ago * 1e-9);
+					 c && c->line, "told_seconds", (double)ago * 1e-9);
 			/*
 			 * A deep copy, because the server's loop may free the list after the
 			 * unlock.

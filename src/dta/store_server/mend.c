@@ -9,7 +9,7 @@
 static void mend_object(struct dta_store_server *o, struct dta_server_store *s,
 			struct dta_store_object *at)
 {
-	const bool registered = at->registered;
+	const bool registered = at->writable.mr;
 	bool moved;
 	const char *what = dta_store_object_mend(at, &moved);
 

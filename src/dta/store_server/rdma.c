@@ -140,17 +140,15 @@ void dta_store_server_rdma_close(struct dta_store_server *o)
 
 void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at)
 {
-	struct fabric_host_key key = {at->addr, at->rkey, at->mr};
-	struct fabric_host_key readable = {at->readable.addr, at->readable.rkey, at->readable.mr};
+	struct dta_store_key *const keys[] = {&at->writable, &at->readable};
 
-	if (at->registered)
-		fabric_host_unregister(o->host, &key);
-	if (at->readable.mr)
-		fabric_host_unregister(o->host, &readable);
-	at->readable.mr = NULL;
-	at->registered = false;
-	at->addr = 0;
-	at->rkey = 0;
+	for (int i = 0; i < 2; i++) {
+		struct fabric_host_key key = {keys[i]->addr, keys[i]->rkey, keys[i]->mr};
+
+		if (key.mr)
+			fabric_host_unregister(o->host, &key);
+		*keys[i] = (struct dta_store_key){0};
+	}
 }
 
 static void unregister_all(struct dta_store_server *o)
@@ -230,40 +228,30 @@ uint16_t dta_store_server_rdma_port(const struct dta_store_server *o)
 	return s.port;
 }
 
-/*
- * Registers memory for a peer on another host, which must authenticate with the secret. The
- * fabric's hello names the memory where a reader normally starts, but a peer learns the addresses
- * from the control channel.
- */
-static int let_read(struct dta_store_server *o, struct dta_store_object *at)
-{
-	struct fabric_host_key key;
-	const int err = fabric_host_register(o->host, at->view.map, at->map_bytes, &key);
-
-	if (err)
-		return err;
-	at->readable.addr = key.addr;
-	at->readable.rkey = key.rkey;
-	at->readable.mr = key.mr;
-	fabric_host_set_directory(o->host, &key, SL_STORE_BANKS_OFFSET, o->instance);
-	return 0;
-}
-
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at)
 {
 	struct fabric_host_key key;
 	int err;
 
-	if (!o->host || at->registered)
+	if (!o->host || at->writable.mr)
 		return 0;
 	err = fabric_host_register_writable(o->host, at->view.map, at->map_bytes, &key);
 	if (err)
 		return err;
-	at->addr = key.addr;
-	at->rkey = key.rkey;
-	at->mr = key.mr;
-	at->registered = true;
-	return dta_peer_is_far(o->config->peer) ? let_read(o, at) : 0;
+	at->writable = (struct dta_store_key){key.addr, key.rkey, key.mr};
+	if (!dta_peer_is_far(o->config->peer))
+		return 0;
+	/*
+	 * A peer on another host must authenticate with the secret. The fabric's hello names the
+	 * memory where a reader normally starts, but a peer learns the addresses from the control
+	 * channel.
+	 */
+	err = fabric_host_register(o->host, at->view.map, at->map_bytes, &key);
+	if (err)
+		return err;
+	at->readable = (struct dta_store_key){key.addr, key.rkey, key.mr};
+	fabric_host_set_directory(o->host, &key, SL_STORE_BANKS_OFFSET, o->instance);
+	return 0;
 }
 
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,

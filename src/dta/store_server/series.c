@@ -5,13 +5,14 @@
 static enum sl_query_result look_up(const struct dta_held *held, const struct dta_series_spec *of,
 				    uint64_t *value)
 {
-	const struct dta_query q = {.key = of->key, .key_bytes = of->key_bytes, .epoch = ~0ull};
+	const struct dta_query q = {
+		.key = of->key, .key_bytes = of->key_bytes, .epoch = ~0ull, .no_error = true};
 	struct sl_increment_answer count = {.result = SL_QUERY_UNKNOWN};
 	struct sl_keywrite_answer a = {.result = SL_QUERY_UNKNOWN};
 
 	*value = 0;
 	if (held->view[0]->config->kind == SL_STORE_INCREMENT) {
-		DTA_QUERY_OBJECTS(held, count, dta_view_count(v, &q, &count));
+		DTA_QUERY_OBJECTS(held, count, dta_view_increment(v, &q, &count));
 		*value = count.value;
 		return count.result;
 	}

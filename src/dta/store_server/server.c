@@ -47,6 +47,17 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 	return NULL;
 }
 
+const struct dta_server_conn *dta_store_server_of_lane(const struct dta_store_server *o,
+						       uint32_t lane)
+{
+	const struct dta_server_conn *found = NULL;
+
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->lane == lane && (!found || c->line))
+			found = c;
+	return found;
+}
+
 /* ---- listening ---- */
 
 /* *open: set to true if other hosts can reach the address */
@@ -90,25 +101,22 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 		return base_fail(error, bytes, -EINVAL, "%s: more than %u addresses to listen on",
 				 o->path, LISTENERS_MAX);
 	for (size_t i = 0; i < l->n; i++) {
+		struct dta_server_listener *to = &o->listener[i];
 		const char *where = l->v[i];
-		size_t n = o->listeners;
 		bool open = false;
 
 		if (!strncmp(where, "unix:", 5))
 			where += 5;
-		o->listener[n].local = strchr(where, '/') != NULL;
-		if (o->listener[n].local) {
-			o->listener[n].fd = base_listen_unix(where, SOCK_STREAM, 0660, error,
-							     bytes);
-			snprintf(o->listener[n].address, sizeof(o->listener[n].address), "unix:%s",
-				 where);
-			snprintf(o->listener[n].unlink, sizeof(o->listener[n].unlink), "%s", where);
+		to->local = strchr(where, '/') != NULL;
+		if (to->local) {
+			to->fd = base_listen_unix(where, SOCK_STREAM, 0660, error, bytes);
+			snprintf(to->address, sizeof(to->address), "unix:%s", where);
+			snprintf(to->unlink, sizeof(to->unlink), "%s", where);
 		} else {
-			o->listener[n].fd = listen_tcp(where, o->listener[n].address,
-						       sizeof(o->listener[n].address), &open, error,
-						       bytes);
+			to->fd = listen_tcp(where, to->address, sizeof(to->address), &open, error,
+					    bytes);
 		}
-		if (o->listener[n].fd < 0)
+		if (to->fd < 0)
 			return -EINVAL;
 		o->listeners++;
 		if (open && !o->config->secret && !o->config->insecure_listen)
@@ -116,11 +124,11 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 				error, bytes, -EACCES,
 				"%s: %s is reachable from other hosts, and translators are "
 				"not authenticated: set secret, or insecure_listen: true",
-				o->path, o->listener[n].address);
-		if (!o->listener[n].local && !o->config->secret)
+				o->path, to->address);
+		if (!to->local && !o->config->secret)
 			base_logf(BASE_WARN, "dta",
 				  "%s accepts any translator: set a secret in the stores file",
-				  o->listener[n].address);
+				  to->address);
 	}
 	return 0;
 }
@@ -448,12 +456,8 @@ void dta_store_server_free(struct dta_store_server *o)
 			dta_store_server_object_free(o, old, false);
 		}
 	dta_store_server_rdma_close(o);
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
-		json_decref(o->known[i].last);
-		json_decref(o->known[i].reporters);
-		json_decref(o->known[i].exporters);
-		json_decref(o->known[i].coming);
-	}
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
+		dta_store_server_forget(&o->known[i]);
 	free(o->stores);
 	dta_stores_config_free(o->config);
 	if (o->spare >= 0)

@@ -114,7 +114,8 @@ static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane)
 
 static bool send_object(struct dta_server_conn *c, const struct dta_store_object *at)
 {
-	const bool shm = c->local && !strcmp(c->output, "shm"), reads = c->state == CONN_READER;
+	const bool shm = c->local && !strcmp(c->output, "shm");
+	const struct dta_store_key *key = c->state == CONN_READER ? &at->readable : &at->writable;
 	int own = -1;
 	bool sent;
 
@@ -133,8 +134,7 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 				      : at->fd,
 			   "{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
 			   (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
-			   (json_int_t)(reads ? at->readable.addr : at->addr), "rkey",
-			   (json_int_t)(reads ? at->readable.rkey : at->rkey));
+			   (json_int_t)key->addr, "rkey", (json_int_t)key->rkey);
 	if (own >= 0)
 		close(own);
 	return sent;
@@ -246,6 +246,15 @@ static void add_ended(struct dta_translate_account *to, const json_t *last)
 	dta_account_add(to, &a);
 }
 
+void dta_store_server_forget(struct dta_server_known *k)
+{
+	json_decref(k->last);
+	json_decref(k->reporters);
+	json_decref(k->exporters);
+	json_decref(k->coming);
+	memset(k, 0, sizeof(*k));
+}
+
 /* ---- admission ---- */
 
 /*
@@ -259,14 +268,10 @@ static int lane_for(struct dta_store_server *o, const char *name)
 	for (uint32_t i = 0; i < o->lanes; i++)
 		if (o->known[i].heard_ns && !strcmp(o->known[i].name, name))
 			return (int)i;
-	for (uint32_t i = 0; i < o->lanes; i++) {
-		bool held = false;
-
-		for (const struct dta_server_conn *c = o->conns; c; c = c->next)
-			held |= c->state == CONN_WELCOMED && c->lane == i;
-		if (!held && (best < 0 || o->known[i].heard_ns < o->known[best].heard_ns))
+	for (uint32_t i = 0; i < o->lanes; i++)
+		if (!dta_store_server_of_lane(o, i) &&
+		    (best < 0 || o->known[i].heard_ns < o->known[best].heard_ns))
 			best = (int)i;
-	}
 	return best;
 }
 
@@ -316,14 +321,10 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	if (strcmp(k->name, c->name)) {
 		add_ended(&o->forgotten, k->last);
 		dta_account_add(&o->forgotten, &k->past);
-		json_decref(k->last);
-		json_decref(k->reporters);
-		json_decref(k->exporters);
-		json_decref(k->coming);
-		memset(k, 0, sizeof(*k));
+		dta_store_server_forget(k);
 		strcpy(k->name, c->name);
 	}
-	c->heard_ns = k->heard_ns = base_realtime_ns();
+	k->heard_ns = base_realtime_ns();
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
 	dta_control_line_limit(c->line, MESSAGE_MAX);
@@ -573,7 +574,7 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 		else if (!strcmp(type, "immediate"))
 			handle_immediate(o, m);
 		if (c->state == CONN_WELCOMED)
-			o->known[c->lane].heard_ns = c->heard_ns = base_realtime_ns();
+			o->known[c->lane].heard_ns = base_realtime_ns();
 		json_decref(m);
 		if (!fine)
 			return false;

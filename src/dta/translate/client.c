@@ -304,7 +304,6 @@ struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *erro
 				  size_t error_bytes)
 {
 	struct dta_client *c = calloc(1, sizeof(*c));
-	int err = -ENOMEM;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!c)
@@ -312,25 +311,15 @@ struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *erro
 	c->opts = *opts;
 	c->fd = -1;
 	c->backoff_ns = CLIENT_BACKOFF_MIN_NS;
-	err = find_collector(c, error, error_bytes);
-	if (err)
-		goto fail;
-	if (getrandom(&c->run, sizeof(c->run), 0) != sizeof(c->run)) {
-		err = -errno;
-		goto fail;
-	}
-	snprintf(error, error_bytes, "no memory");
-	err = -ENOMEM;
-	if (opts->output == DTA_CLIENT_SHM && !(c->out = dta_client_output_shm(c)))
+	if (getrandom(&c->run, sizeof(c->run), 0) != sizeof(c->run) ||
+	    (opts->output == DTA_CLIENT_SHM && !(c->out = dta_client_output_shm(c))))
 		goto fail;
 	/* The engine outlives its outputs, so that waiting reports survive a reconnect. */
 	c->engine = dta_engine_new(&opts->engine, c->out);
-	if (c->engine)
+	if (c->engine && !find_collector(c, error, error_bytes))
 		return c;
 fail:
-	dta_client_output_close(c);
-	free(c);
-	errno = -err;
+	dta_client_free(c);
 	return NULL;
 }
 

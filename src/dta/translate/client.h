@@ -46,8 +46,8 @@ struct dta_client_opts {
 };
 
 /*
- * Returns NULL with errno and one line in error if the options can never work. It is not an error
- * if the collector is absent.
+ * Returns NULL with one line in error if the options can never work. It is not an error if the
+ * collector is absent.
  */
 struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *error,
 				  size_t error_bytes);

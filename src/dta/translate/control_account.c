@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control_account.c - converts a translator's account to and from JSON, and adds accounts */
+/*
+ * control_account.c - converts a translator's account to and from JSON, and adds accounts. The same
+ * functions convert in both directions, so that each field is named once.
+ */
 #include "dta/translate/control.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* Returns false if out of memory. */
-static bool put_number(json_t *j, const char *name, uint64_t v)
+struct conversion {
+	bool reads;  /* from JSON; otherwise to JSON */
+	bool failed; /* out of memory */
+};
+
+static void convert_number(struct conversion *c, json_t *j, const char *name, uint64_t *v)
 {
-	return !json_object_set_new(j, name, json_integer((json_int_t)v));
+	if (c->reads)
+		*v = dta_control_number(j, name);
+	else
+		c->failed |= json_object_set_new(j, name, json_integer((json_int_t)*v)) != 0;
 }
 
-/* ---- parts: a table of names and offsets per part, for both directions ---- */
+/* Returns the object with this name, which is NULL if the JSON that is read has none. */
+static json_t *part_of(struct conversion *c, json_t *j, const char *name)
+{
+	if (!c->reads)
+		c->failed |= json_object_set_new(j, name, json_object()) != 0;
+	return json_object_get(j, name);
+}
+
+/* ---- a table of names and offsets per part ---- */
 
 struct control_account_field {
 	const char *name;
@@ -50,120 +68,80 @@ static const struct control_account_field
 		    O(failed), O(again), O(naks),	O(resyncs), O(connects),  O(disconnects),
 		    {0}};
 
-/* Returns NULL if out of memory. */
-static json_t *part_json(const struct control_account_field *f, const void *of)
+static void convert_fields(struct conversion *c, json_t *j, const struct control_account_field *f,
+			   void *of)
 {
-	json_t *j = json_object();
-
-	for (; j && f->name; f++) {
-		uint64_t v;
-
-		memcpy(&v, (const char *)of + f->at, sizeof(v));
-		if (!put_number(j, f->name, v)) {
-			json_decref(j);
-			return NULL;
-		}
-	}
-	return j;
+	for (; f->name; f++)
+		convert_number(c, j, f->name, (uint64_t *)(void *)((char *)of + f->at));
 }
 
-static void part_of(const json_t *j, const struct control_account_field *f, void *to)
+static void convert_device(struct conversion *c, json_t *j, struct dta_device_account *d)
 {
-	for (; f->name; f++) {
-		const uint64_t v = dta_control_number(j, f->name);
+	json_t *refused;
 
-		memcpy((char *)to + f->at, &v, sizeof(v));
-	}
-}
-
-/* Converts the account of one kind of input. Returns NULL if out of memory. */
-static json_t *device_json(const struct dta_device_account *d)
-{
-	json_t *j = part_json(decoder, &d->decoder), *reports = part_json(map, &d->map);
-	json_t *refused = json_object();
-	bool whole = !json_object_update(j, reports);
-
-	json_decref(reports);
+	convert_fields(c, j, decoder, &d->decoder);
+	convert_fields(c, j, map, &d->map);
+	convert_number(c, j, "unproven", &d->unproven);
+	refused = part_of(c, j, "refused");
 	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
-		whole &= put_number(refused, dta_device_refusal_name((enum dta_device_refusal)r),
-				    d->decoder.refused[r]);
-	whole &= put_number(j, "unproven", d->unproven);
-	whole &= !json_object_set_new(j, "refused", refused);
-	if (whole)
+		convert_number(c, refused, dta_device_refusal_name((enum dta_device_refusal)r),
+			       &d->decoder.refused[r]);
+}
+
+/* Converts everything except last_error. */
+static void convert_account(struct conversion *c, json_t *j, struct dta_translate_account *a)
+{
+	json_t *part;
+
+	convert_fields(c, j, top, a);
+	part = part_of(c, j, "refused");
+	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
+		convert_number(c, part, dta_refusal_name((enum dta_refusal)r), &a->refused[r]);
+	convert_fields(c, part_of(c, j, "loss"), loss, &a->loss);
+	/*
+	 * Include only kinds with at least one datagram, because most translators have no such
+	 * input.
+	 */
+	part = part_of(c, j, "devices");
+	for (int d = 0; d < DTA_DEVICES; d++)
+		if (c->reads || a->device[d].decoder.datagrams)
+			convert_device(c, part_of(c, part, dta_device_name((enum dta_device)d)),
+				       &a->device[d]);
+	part = part_of(c, j, "engine");
+	convert_fields(c, part, engine, &a->engine);
+	part = part_of(c, part, "dropped");
+	for (int d = 0; d < DTA_DROPS; d++)
+		convert_number(c, part, dta_engine_drop_name((enum dta_engine_drop)d),
+			       &a->engine.dropped[d]);
+	convert_fields(c, part_of(c, j, "output"), output, &a->output);
+}
+
+json_t *dta_account_json(const struct dta_translate_account *a)
+{
+	struct dta_translate_account copy = *a;
+	struct conversion c = {.reads = false};
+	json_t *j = json_object();
+	const char *error = copy.output.last_error;
+
+	convert_account(&c, j, &copy);
+	c.failed |= json_object_set_new(
+			    json_object_get(j, "output"), "last_error",
+			    json_stringn_nocheck(
+				    error, strnlen(error, sizeof(copy.output.last_error)))) != 0;
+	if (!c.failed)
 		return j;
 	json_decref(j);
 	return NULL;
 }
 
-static void device_of_json(const json_t *j, struct dta_device_account *d)
-{
-	const json_t *refused = json_object_get(j, "refused");
-
-	part_of(j, decoder, &d->decoder);
-	part_of(j, map, &d->map);
-	d->unproven = dta_control_number(j, "unproven");
-	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
-		d->decoder.refused[r] = dta_control_number(
-			refused, dta_device_refusal_name((enum dta_device_refusal)r));
-}
-
-json_t *dta_account_json(const struct dta_translate_account *a)
-{
-	json_t *all = part_json(top, a), *refused = json_object(), *dropped = json_object();
-	json_t *eng = part_json(engine, &a->engine), *out = part_json(output, &a->output);
-	json_t *devices = json_object();
-	bool whole = true;
-
-	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
-		whole &= put_number(refused, dta_refusal_name((enum dta_refusal)r), a->refused[r]);
-	for (int d = 0; d < DTA_DROPS; d++)
-		whole &= put_number(dropped, dta_engine_drop_name((enum dta_engine_drop)d),
-				    a->engine.dropped[d]);
-	whole &= !json_object_set_new(eng, "dropped", dropped);
-	whole &= !json_object_set_new(
-		out, "last_error",
-		json_stringn_nocheck(a->output.last_error,
-				     strnlen(a->output.last_error, sizeof(a->output.last_error))));
-	whole &= !json_object_set_new(all, "refused", refused);
-	whole &= !json_object_set_new(all, "loss", part_json(loss, &a->loss));
-	/*
-	 * Include only kinds with at least one datagram, because most translators have no such
-	 * input.
-	 */
-	for (int d = 0; d < DTA_DEVICES; d++)
-		if (a->device[d].decoder.datagrams)
-			whole &= !json_object_set_new(devices, dta_device_name((enum dta_device)d),
-						      device_json(&a->device[d]));
-	whole &= !json_object_set_new(all, "devices", devices);
-	whole &= !json_object_set_new(all, "engine", eng);
-	whole &= !json_object_set_new(all, "output", out);
-	if (whole)
-		return all;
-	json_decref(all);
-	return NULL;
-}
-
 void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 {
-	const json_t *refused = json_object_get(j, "refused"), *eng = json_object_get(j, "engine");
-	const json_t *devices = json_object_get(j, "devices");
-	const json_t *dropped = json_object_get(eng, "dropped"),
-		     *out = json_object_get(j, "output");
-	const char *error = json_string_value(json_object_get(out, "last_error"));
+	struct conversion c = {.reads = true};
+	const char *error =
+		json_string_value(json_object_get(json_object_get(j, "output"), "last_error"));
 
 	memset(a, 0, sizeof(*a));
-	part_of(j, top, a);
-	part_of(json_object_get(j, "loss"), loss, &a->loss);
-	part_of(eng, engine, &a->engine);
-	part_of(out, output, &a->output);
-	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
-		a->refused[r] = dta_control_number(refused, dta_refusal_name((enum dta_refusal)r));
-	for (int d = 0; d < DTA_DROPS; d++)
-		a->engine.dropped[d] =
-			dta_control_number(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
-	for (int d = 0; d < DTA_DEVICES; d++)
-		device_of_json(json_object_get(devices, dta_device_name((enum dta_device)d)),
-			       &a->device[d]);
+	convert_account(&c, (json_t *)(uintptr_t)j, a);
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
 	/*

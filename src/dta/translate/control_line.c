@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/json_read.h"
+#include "base/network.h"
 #include "base/psk.h"
 
 #include <errno.h>
@@ -54,10 +55,9 @@ int dta_control_resolve(const char *where, struct dta_control_address *a, char *
 			size_t error_bytes)
 {
 	struct sockaddr_un *un = (struct sockaddr_un *)&a->to;
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	char service[8];
+	struct addrinfo *found;
+	const char *why;
 	uint16_t port;
-	int err;
 
 	*a = (struct dta_control_address){.bytes = sizeof(*un)};
 	if (!strncmp(where, "unix:", 5) || strchr(where, '/')) {
@@ -75,10 +75,9 @@ int dta_control_resolve(const char *where, struct dta_control_address *a, char *
 				 where);
 	if (!*a->host)
 		strcpy(a->host, "localhost");
-	snprintf(service, sizeof(service), "%u", port);
-	err = getaddrinfo(a->host, service, &hints, &found);
-	if (err)
-		return base_fail(error, error_bytes, -EINVAL, "%s: %s", a->host, gai_strerror(err));
+	why = base_resolve(where, "localhost", SOCK_STREAM, &found);
+	if (why)
+		return base_fail(error, error_bytes, -EINVAL, "%s: %s", a->host, why);
 	memcpy(&a->to, found->ai_addr, found->ai_addrlen);
 	a->bytes = found->ai_addrlen;
 	freeaddrinfo(found);

@@ -40,7 +40,7 @@ void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct 
 	w->account.packets_taken++;
 	w->now = now;
 	dta_exporter_list_before(s->exporters, &s->decoder->stats, dta_map_stats(s->batch));
-	s->decoder->ops->take(s->decoder, d, now, real, take_record, s);
+	dta_decoder_take(s->decoder, d, now);
 	dta_exporter_list_after(s->exporters, d, &s->decoder->stats, dta_map_stats(s->batch), real);
 }
 
@@ -52,7 +52,7 @@ void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now
 	if (!s->batch)
 		return;
 	if (s->decoder->ops->flush)
-		s->decoder->ops->flush(s->decoder, all ? UINT64_MAX : now, take_record, s);
+		s->decoder->ops->flush(s->decoder, all ? UINT64_MAX : now);
 	dta_map_flush(s->batch);
 }
 
@@ -65,7 +65,7 @@ int dta_worker_device_open(struct dta_worker *w, uint32_t source)
 	s->device = kind;
 	if (!w->opts.map || kind == DTA_DEVICES)
 		return 0;
-	s->decoder = dta_device_decoder(kind)->make(dta_device_decoder(kind), w->opts.paths);
+	s->decoder = dta_decoder_new(dta_device_decoder(kind), w->opts.paths, take_record, s);
 	s->batch = dta_map_batch_new(w->opts.map, kind, give_block, s);
 	s->exporters = dta_exporter_list_new(kind);
 	return s->decoder && s->batch && s->exporters ? 0 : -ENOMEM;

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/random.h>
-
+#include "base/hash.h"
 #include "base/share.h"
 #include "dta/engine/output.h"
 #include "dta/store/hash.h"
@@ -30,33 +29,25 @@ static struct dta_loss_table *table_of(struct dta_loss *l, const struct dta_loss
 	return &l->table[r->authenticated];
 }
 
-/* Returns the key's group, or NULL. */
-static struct dta_loss_group *find_group(const struct dta_loss *l, const struct dta_loss_key *key,
-					 bool authenticated, struct in6_addr *id, uint64_t *hash)
-{
-	struct dta_loss_group *g;
-
-	*id = authenticated ? (struct in6_addr){.s6_addr16 = {key->tenant}} : key->address;
-	if (!authenticated && !IN6_IS_ADDR_V4MAPPED(id))
-		memset(id->s6_addr + 8, 0, 8);
-	*hash = XXH3_64bits_withSeed(id, sizeof(*id), l->seed);
-	g = base_table_first(&l->table[authenticated].groups, *hash);
-	while (g && memcmp(&g->id, id, sizeof(*id)))
-		g = base_table_next(g);
-	return g;
-}
-
 /* Adds a reporter to the key's group. Returns NULL if the group has used up its share. */
 static struct dta_loss_group *join_group(struct dta_loss *l, const struct dta_loss_key *key,
 					 bool authenticated)
 {
-	struct in6_addr id;
+	struct dta_loss_table *t = &l->table[authenticated];
+	struct in6_addr id = authenticated ? (struct in6_addr){.s6_addr16 = {key->tenant}}
+					   : key->address;
+	struct dta_loss_group *g;
 	uint64_t hash;
-	struct dta_loss_group *g = find_group(l, key, authenticated, &id, &hash);
 	const struct base_share share = {.capacity = l->o.reporters,
-					 .used = l->table[authenticated].reporters,
+					 .used = t->reporters,
 					 .reserve = l->o.reporters / BASE_SHARE_RESERVE};
 
+	if (!authenticated && !IN6_IS_ADDR_V4MAPPED(&id))
+		memset(id.s6_addr + 8, 0, 8);
+	hash = XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
+	g = base_table_first(&t->groups, hash);
+	while (g && memcmp(&g->id, &id, sizeof(id)))
+		g = base_table_next(g);
 	if (!base_share_may(&share, g ? g->held : 0, 1, false))
 		return NULL;
 	if (!g) {
@@ -64,10 +55,10 @@ static struct dta_loss_group *join_group(struct dta_loss *l, const struct dta_lo
 		if (!g)
 			return NULL;
 		g->id = id;
-		base_table_add(&l->table[authenticated].groups, g, hash);
+		base_table_add(&t->groups, g, hash);
 	}
 	g->held++;
-	l->table[authenticated].reporters++;
+	t->reporters++;
 	return g;
 }
 
@@ -92,6 +83,8 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 	o = &l->o;
 	if (opts)
 		*o = *opts;
+	TAILQ_INIT(&l->table[0].ages);
+	TAILQ_INIT(&l->table[1].ages);
 	o->reporters = o->reporters ? o->reporters : 16384;
 	o->window = o->window ? o->window : 4096;
 	o->forget_ns = o->forget_ns ? o->forget_ns : 60000000000ull;
@@ -106,8 +99,7 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 	    !base_table_init(&l->table[1].groups))
 		goto fail;
 	/* If an attacker knew the seed, it could choose colliding numbers. */
-	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
-		l->seed = (uintptr_t)l * 0x9e3779b97f4a7c15ull;
+	l->seed = base_hash_u64((uintptr_t)l);
 	return l;
 fail:
 	dta_loss_free(l);
@@ -126,8 +118,8 @@ void dta_loss_free(struct dta_loss *l)
 	if (!l)
 		return;
 	for (int i = 0; i < 2; i++) {
-		for (struct dta_loss_reporter *r = l->table[i].oldest, *next; r; r = next) {
-			next = r->younger;
+		for (struct dta_loss_reporter *r; (r = TAILQ_FIRST(&l->table[i].ages));) {
+			TAILQ_REMOVE(&l->table[i].ages, r, age);
 			leave_group(&l->table[i], r->group);
 			reporter_free(r);
 		}
@@ -139,67 +131,42 @@ void dta_loss_free(struct dta_loss *l)
 
 /* ---- lists ---- */
 
-static void unlist_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
-{
-	struct dta_loss_table *t = table_of(l, r);
-
-	*(r->older ? &r->older->younger : &t->oldest) = r->younger;
-	*(r->younger ? &r->younger->older : &t->youngest) = r->older;
-}
-
-static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
-{
-	struct dta_loss_table *t = table_of(l, r);
-
-	r->older = t->youngest;
-	r->younger = NULL;
-	*(r->older ? &r->older->younger : &t->oldest) = r;
-	t->youngest = r;
-}
-
 static void note_heard(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
+	struct dta_loss_table *t = table_of(l, r);
+
 	r->seen_ns = now_ns;
-	if (table_of(l, r)->youngest == r)
+	if (!TAILQ_NEXT(r, age))
 		return;
-	unlist_reporter(l, r);
-	list_youngest(l, r);
+	TAILQ_REMOVE(&t->ages, r, age);
+	TAILQ_INSERT_TAIL(&t->ages, r, age);
 }
 
 static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	if (!r->link)
+	if (!r->wanting)
 		return;
 	if (l->cursor == r)
-		l->cursor = r->next;
-	*r->link = r->next;
-	if (r->next)
-		r->next->link = r->link;
-	r->link = NULL;
+		l->cursor = LIST_NEXT(r, want);
+	LIST_REMOVE(r, want);
+	r->wanting = false;
 }
 
 /* ---- reporters ---- */
 
 /*
- * Sets up the window for the first packet of an incarnation. Reports before that packet are missing
- * if they fit in a window. Otherwise another translator received them; any that the reporter sends
- * again are accepted.
+ * Sets up the window of a new reporter for the first packet of its incarnation. Reports before that
+ * packet are missing if they fit in a window. Otherwise another translator received them; any that
+ * the reporter sends again are accepted.
  */
-static void begin_incarnation(struct dta_loss *l, struct dta_loss_reporter *r,
+static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter *r,
 			      const struct dta_header *h)
 {
 	bool whole = r->bits == 32 && h->sequence <= l->o.window;
 
-	r->gaps = 0;
-	r->reach = 0;
 	r->incarnation = h->incarnation;
 	r->top = whole ? 0 : dta_loss_modulo(r, h->sequence);
 	r->joined = !whole && r->bits == 32;
-	r->acknowledge = false;
-	memset(r->map, 0, l->o.window / 8);
-	dta_loss_order_free(l, r);
-	r->far.count = 0;
-	r->holed = false;
 	if (r->joined)
 		dta_loss_hole(r);
 }
@@ -214,61 +181,46 @@ struct dta_loss_identity dta_loss_identity(const struct dta_loss_key *key, bool 
 	return id;
 }
 
-static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key,
-			bool authenticated)
+static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_identity *id)
 {
-	const struct dta_loss_identity id = dta_loss_identity(key, authenticated);
-
-	return XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
+	return XXH3_64bits_withSeed(id, sizeof(*id), l->seed);
 }
 
-/* Returns the first reporter in the chain, starting at r, with this number and any incarnation. */
+/* Returns the first of r and the reporters after it in the chain that is an incarnation of id. */
 static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r,
-					     const struct dta_loss_key *key, bool authenticated)
+					     const struct dta_loss_identity *id)
 {
-	for (; r; r = base_table_next(r))
-		if (r->authenticated == authenticated && r->key.tenant == key->tenant &&
-		    r->key.reporter == key->reporter &&
-		    (authenticated ||
-		     !memcmp(&r->key.address, &key->address, sizeof(key->address))))
-			return r;
-	return NULL;
+	while (r && memcmp(&r->id, id, sizeof(*id)))
+		r = base_table_next(r);
+	return r;
 }
 
 static struct dta_loss_reporter *first_of_number(const struct dta_loss *l,
-						 const struct dta_loss_key *key, bool authenticated,
-						 uint64_t hash)
+						 const struct dta_loss_identity *id)
 {
-	return same_number(base_table_first(&l->by_number, hash), key, authenticated);
+	return same_number(base_table_first(&l->by_number, hash_of(l, id)), id);
 }
 
 static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *r)
 {
-	return same_number(base_table_next(r), &r->key, r->authenticated);
-}
-
-/*
- * Whether the reporter's last window is only being replaced, so that the reporter stays with its
- * worker.
- */
-static bool is_restarting(const struct dta_loss *l, const struct dta_loss_reporter *r)
-{
-	return l->restarting && *l->restarting == r->node.hash;
+	return same_number(base_table_next(r), &r->id);
 }
 
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	base_table_remove(&l->by_number, r);
-	unlist_reporter(l, r);
+	TAILQ_REMOVE(&table_of(l, r)->ages, r, age);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
 	dta_loss_order_free(l, r);
 	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
 	leave_group(table_of(l, r), r->group);
-	if (!first_of_number(l, &r->key, r->authenticated, r->node.hash)) {
+	if (!first_of_number(l, &r->id)) {
 		l->numbers--;
-		if (l->o.forgotten && !is_restarting(l, r))
+		/* A reporter whose last window is only being replaced stays with its worker. */
+		if (l->o.forgotten &&
+		    (!l->restarting || memcmp(l->restarting, &r->id, sizeof(r->id))))
 			l->o.forgotten(l->o.arg, &r->key, r->authenticated);
 	}
 	reporter_free(r);
@@ -276,12 +228,15 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 
 bool dta_loss_knows(const struct dta_loss *l, const struct dta_loss_key *key, bool authenticated)
 {
-	return first_of_number(l, key, authenticated, hash_of(l, key, authenticated));
+	const struct dta_loss_identity id = dta_loss_identity(key, authenticated);
+
+	return first_of_number(l, &id);
 }
 
 static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct dta_loss_key *key,
+					      const struct dta_loss_identity *id,
 					      const struct dta_header *h, uint32_t bits,
-					      uint64_t hash, uint64_t now_ns)
+					      uint64_t now_ns)
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
 	struct dta_loss_table *t = &l->table[authenticated];
@@ -289,8 +244,8 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	struct dta_loss_reporter *r;
 
 	/* Remove silent reporters to free a share, regardless of their group. */
-	while (!group && t->oldest && now_ns - t->oldest->seen_ns >= l->o.forget_ns) {
-		remove_reporter(l, t->oldest);
+	while (!group && (r = TAILQ_FIRST(&t->ages)) && now_ns - r->seen_ns >= l->o.forget_ns) {
+		remove_reporter(l, r);
 		group = join_group(l, key, authenticated);
 	}
 	if (!group)
@@ -301,6 +256,7 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 		return NULL;
 	}
 	r->key = *key;
+	r->id = *id;
 	r->group = group;
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
@@ -308,8 +264,8 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->since_ns = r->listed_ns = now_ns;
 	r->birth = ++l->births;
 	r->news_ns = now_ns;
-	base_table_add(&l->by_number, r, hash);
-	list_youngest(l, r);
+	base_table_add(&l->by_number, r, hash_of(l, id));
+	TAILQ_INSERT_TAIL(&t->ages, r, age);
 	begin_incarnation(l, r, h);
 	return r;
 }
@@ -331,12 +287,11 @@ static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss
 
 /* Returns the incarnation of this number to be replaced, or NULL if the number has none. */
 static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
-					    const struct dta_loss_key *key, bool authenticated,
-					    uint64_t hash, uint64_t now_ns)
+					    const struct dta_loss_identity *id, uint64_t now_ns)
 {
 	struct dta_loss_reporter *old = NULL, *o;
 
-	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o))
+	for (o = first_of_number(l, id); o; o = next_of_number(o))
 		old = !old || goes_before(o, old, now_ns) ? o : old;
 	return old;
 }
@@ -347,15 +302,16 @@ static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
  */
 static struct dta_loss_reporter *restart_reporter(struct dta_loss *l,
 						  const struct dta_loss_key *key,
+						  const struct dta_loss_identity *id,
 						  const struct dta_header *h, uint32_t bits,
-						  uint64_t hash, uint64_t now_ns, bool *late)
+						  uint64_t now_ns, bool *late)
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
 	struct dta_loss_reporter *o, *old, *r;
 	uint32_t others = 0;
 
 	*late = false;
-	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o)) {
+	for (o = first_of_number(l, id); o; o = next_of_number(o)) {
 		/*
 		 * Incarnations more than forget_ns apart can't be compared; auth.h checks their
 		 * time instead.
@@ -369,20 +325,19 @@ static struct dta_loss_reporter *restart_reporter(struct dta_loss *l,
 		others++;
 	}
 	if (others == INCARNATIONS_MAX)
-		remove_reporter(l, to_replace(l, key, authenticated, hash, now_ns));
-	r = add_reporter(l, key, h, bits, hash, now_ns);
+		remove_reporter(l, to_replace(l, id, now_ns));
+	r = add_reporter(l, key, id, h, bits, now_ns);
 	/* If no share is free, replace an incarnation of the same number. */
-	old = !r && others < INCARNATIONS_MAX ? to_replace(l, key, authenticated, hash, now_ns)
-					      : NULL;
+	old = !r && others < INCARNATIONS_MAX ? to_replace(l, id, now_ns) : NULL;
 	if (old) {
 		remove_reporter(l, old);
-		r = add_reporter(l, key, h, bits, hash, now_ns);
+		r = add_reporter(l, key, id, h, bits, now_ns);
 	}
 	if (!r)
 		return NULL;
 	r->s.restarts += others > 0;
 	others = 0;
-	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o)) {
+	for (o = first_of_number(l, id); o; o = next_of_number(o)) {
 		if (o == r)
 			continue;
 		others++;
@@ -425,8 +380,10 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 
 void dta_loss_reset(struct dta_loss *l)
 {
+	struct dta_loss_reporter *r;
+
 	for (int i = 0; i < 2; i++)
-		for (struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
+		for (r = TAILQ_FIRST(&l->table[i].ages); r; r = TAILQ_NEXT(r, age))
 			reset_window(l, r);
 }
 
@@ -571,10 +528,10 @@ static enum loss_place check_jump(struct dta_loss *l, struct dta_loss_reporter *
 }
 
 static struct dta_loss_reporter *find_reporter(const struct dta_loss *l,
-					       const struct dta_loss_key *key,
-					       const struct dta_header *h, uint64_t hash)
+					       const struct dta_loss_identity *id,
+					       const struct dta_header *h)
 {
-	struct dta_loss_reporter *r = first_of_number(l, key, h->flags & DTA_AUTHENTICATED, hash);
+	struct dta_loss_reporter *r = first_of_number(l, id);
 
 	while (r && r->incarnation != h->incarnation)
 		r = next_of_number(r);
@@ -592,8 +549,8 @@ static void want_answer(struct dta_loss *l, struct dta_loss_reporter *r, const s
 void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 			const struct dta_header *h, uint64_t now_ns)
 {
-	struct dta_loss_reporter *r = find_reporter(l, key, h,
-						    hash_of(l, key, h->flags & DTA_AUTHENTICATED));
+	const struct dta_loss_identity id = dta_loss_identity(key, h->flags & DTA_AUTHENTICATED);
+	struct dta_loss_reporter *r = find_reporter(l, &id, h);
 	int32_t ahead;
 
 	if (!r || r->bits != 32 || is_straggler(l, r, now_ns))
@@ -618,22 +575,21 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 {
 	uint32_t n = h->reports, half = bits == 8 ? 0x80 : 0x80000000u, ahead, old = 0, taken = 0;
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
+	const struct dta_loss_identity id = dta_loss_identity(key, authenticated);
 	enum loss_place place = NEAR;
 	struct dta_loss_reporter *r;
-	uint64_t hash;
 	bool late;
 
 	if ((bits != 8 && bits != 32) || !n || n > DTA_REPORTS_MAX || (bits == 8 && n >= half))
 		return -EINVAL;
 	l->last = NULL;
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
-	hash = hash_of(l, key, authenticated);
-	r = find_reporter(l, key, h, hash);
+	r = find_reporter(l, &id, h);
 	if (!r || r->bits != bits) {
-		l->restarting = &hash;
+		l->restarting = &id;
 		if (r) /* the configuration changed */
 			remove_reporter(l, r);
-		r = restart_reporter(l, key, h, bits, hash, now_ns, &late);
+		r = restart_reporter(l, key, &id, h, bits, now_ns, &late);
 		l->restarting = NULL;
 		if (!r) {
 			l->gone.refused += !late;
@@ -785,10 +741,10 @@ static void ranges_behind(const struct dta_loss *l, const struct dta_loss_report
 bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *to,
 		     struct dta_answer *a)
 {
-	struct dta_loss_reporter *r = l->cursor ? l->cursor : l->wanting, *next;
+	struct dta_loss_reporter *r = l->cursor ? l->cursor : LIST_FIRST(&l->wanting), *next;
 
 	for (; r; r = next) {
-		next = r->next;
+		next = LIST_NEXT(r, want);
 		*to = r->key;
 		to->authenticated = r->authenticated;
 		l->cursor = r;
@@ -809,9 +765,11 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 
 void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 {
+	const struct dta_loss_reporter *r;
+
 	*out = l->gone;
 	out->reporters = l->numbers;
 	for (int i = 0; i < 2; i++)
-		for (const struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
+		for (r = TAILQ_FIRST(&l->table[i].ages); r; r = TAILQ_NEXT(r, age))
 			dta_add_counters(out, &r->s, sizeof(r->s));
 }

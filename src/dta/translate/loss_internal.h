@@ -7,6 +7,7 @@
 #define SL_DTA_TRANSLATE_LOSS_INTERNAL_H
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "base/table.h"
 #include "dta/translate/loss.h"
@@ -29,8 +30,8 @@ struct dta_loss_group {
 
 /* The table of the reporters with authentication, or of those without. */
 struct dta_loss_table {
-	struct dta_loss_reporter *oldest, *youngest;
-	struct base_table groups; /* of struct dta_loss_group */
+	TAILQ_HEAD(dta_loss_ages, dta_loss_reporter) ages; /* by seen_ns, oldest first */
+	struct base_table groups;			   /* of struct dta_loss_group */
 	uint32_t reporters, orders;
 };
 
@@ -46,13 +47,13 @@ struct dta_loss_reporter {
 	struct base_node node; /* hash of the number; the newest incarnation comes first */
 	/* address, port and input are taken from the last packet with new reports */
 	struct dta_loss_key key;
+	struct dta_loss_identity id;
 	struct dta_loss_group *group;
-	struct dta_loss_reporter *older, *younger; /* list ordered by the time of the last packet */
-	struct dta_loss_reporter *next,
-		**link; /* list of reporters that need an answer; link is NULL if not in it */
+	TAILQ_ENTRY(dta_loss_reporter) age;
+	LIST_ENTRY(dta_loss_reporter) want; /* list of reporters that need an answer */
 	struct dta_loss_gap *gap;
-	uint64_t seen_ns;
-	uint64_t due_ns; /* earliest due_ns of all gaps */
+	uint64_t seen_ns; /* time of the last packet */
+	uint64_t due_ns;  /* earliest due_ns of all gaps */
 	uint32_t gaps, room;
 	uint32_t top;	/* sequence number after the newest report */
 	uint32_t reach; /* number of expected reports behind top, at most the window */
@@ -73,6 +74,7 @@ struct dta_loss_reporter {
 	 */
 	bool joined;
 	bool authenticated, acknowledge;
+	bool wanting;	/* in the list of reporters that need an answer */
 	bool contested; /* a later incarnation of this reporter number exists or existed */
 	bool lives;	/* the incarnation was active long after a later one began */
 	bool holed;	/* reports before hole may still arrive; they precede those after it */
@@ -85,13 +87,14 @@ struct dta_loss_reporter {
 
 struct dta_loss {
 	struct dta_loss_opts o;
-	struct base_table by_number;		    /* of struct dta_loss_reporter */
-	struct dta_loss_table table[2];		    /* indexed by `authenticated` */
-	struct dta_loss_reporter *wanting, *cursor; /* cursor: where dta_loss_answer() continues */
+	struct base_table by_number;		/* of struct dta_loss_reporter */
+	struct dta_loss_table table[2];		/* indexed by `authenticated` */
+	LIST_HEAD(, dta_loss_reporter) wanting; /* reporters that need an answer */
+	struct dta_loss_reporter *cursor;	/* where dta_loss_answer() continues */
 	uint64_t seed, births;
 	uint32_t numbers; /* number of reporters; all incarnations of a reporter count as one */
-	/* hash of the reporter that is getting a new window; NULL means none */
-	const uint64_t *restarting;
+	/* the reporter that is getting a new window; NULL means none */
+	const struct dta_loss_identity *restarting;
 	struct dta_loss_stats gone; /* sums over forgotten reporters, and totals */
 	/* reporter of the last packet; NULL if none of its reports was fresh */
 	struct dta_loss_reporter *last;

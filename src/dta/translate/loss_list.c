@@ -26,14 +26,15 @@ static struct dta_loss_about describe_reporter(struct dta_loss_reporter *r, uint
 uint32_t dta_loss_list(struct dta_loss *l, uint64_t now_ns, struct dta_loss_about *out,
 		       uint32_t max)
 {
-	struct dta_loss_reporter *r[2] = {l->table[0].youngest, l->table[1].youngest};
+	struct dta_loss_reporter *r[2] = {TAILQ_LAST(&l->table[0].ages, dta_loss_ages),
+					  TAILQ_LAST(&l->table[1].ages, dta_loss_ages)};
 	uint32_t n = 0;
 
 	for (; n < max && (r[0] || r[1]); n++) {
 		const int i = !r[0] || (r[1] && r[1]->seen_ns > r[0]->seen_ns);
 
 		out[n] = describe_reporter(r[i], now_ns);
-		r[i] = r[i]->older;
+		r[i] = TAILQ_PREV(r[i], dta_loss_ages, age);
 	}
 	return n;
 }

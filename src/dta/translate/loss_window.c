@@ -11,13 +11,10 @@
 
 void dta_loss_want(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	if (r->link)
+	if (r->wanting)
 		return;
-	r->next = l->wanting;
-	if (r->next)
-		r->next->link = &r->next;
-	r->link = &l->wanting;
-	l->wanting = r;
+	r->wanting = true;
+	LIST_INSERT_HEAD(&l->wanting, r, want);
 }
 
 static void gap_remove(struct dta_loss_reporter *r, uint32_t i)

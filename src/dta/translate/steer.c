@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -58,7 +57,6 @@ struct steer_queue {
 
 struct dta_steer {
 	uint32_t workers;
-	uint64_t seed; /* against senders that choose addresses with equal hashes */
 	struct steer_queue *queue;
 	struct steer_part part[PARTS];
 };
@@ -69,8 +67,6 @@ struct dta_steer *dta_steer_new(uint32_t workers)
 
 	if (!s)
 		return NULL;
-	if (getrandom(&s->seed, sizeof(s->seed), GRND_NONBLOCK) != sizeof(s->seed))
-		s->seed = (uintptr_t)s;
 	s->queue = calloc(workers, sizeof(*s->queue));
 	if (!s->queue)
 		goto fail;
@@ -119,7 +115,7 @@ static struct steer_owned *find_owned(struct dta_steer *s, const struct dta_loss
 {
 	struct steer_owned *o;
 
-	*hash = base_hash(s->seed, reporter, sizeof(*reporter));
+	*hash = base_hash(0, reporter, sizeof(*reporter));
 	*part = &s->part[*hash >> 32 & (PARTS - 1)];
 	pthread_mutex_lock(&(*part)->lock);
 	o = base_table_first(&(*part)->owned, *hash);

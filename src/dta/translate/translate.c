@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/network.h"
 #include "base/relaxed.h"
 
@@ -731,13 +731,11 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 				  size_t error_bytes)
 {
 	struct dta_worker *w = calloc(1, sizeof(*w));
-	int err = -ENOMEM;
 
 	snprintf(error, error_bytes, "no memory");
 	if (!w) {
 		for (uint32_t i = 0; i < n_inputs; i++)
 			inputs[i]->ops->close(inputs[i]);
-		errno = ENOMEM;
 		return NULL;
 	}
 	w->opts = *opts;
@@ -766,13 +764,9 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		w->legacy = dta_loss_new(&w->opts.loss);
 	if (!w->loss || (opts->legacy == DTA_LEGACY_B && !w->legacy))
 		goto fail;
-	if (getrandom(&w->reflect.seed, sizeof(w->reflect.seed), 0) != sizeof(w->reflect.seed)) {
-		err = -errno;
-		goto fail;
-	}
+	w->reflect.seed = base_hash_u64((uintptr_t)w);
 	w->translator = dta_translator_of_name(opts->name, strlen(opts->name));
-	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
-	if (err) {
+	if (dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors)) {
 		snprintf(error, error_bytes, "specify 1 to %u different collectors",
 			 DTA_HASH_RING_MEMBERS_MAX);
 		goto fail;
@@ -790,15 +784,12 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		c.keys = set_keys;
 		c.arg = w;
 		w->client[i] = dta_client_new(&c, error, error_bytes);
-		if (!w->client[i]) {
-			err = -errno;
+		if (!w->client[i])
 			goto fail;
-		}
 	}
 	return w;
 fail:
 	dta_worker_free(w);
-	errno = -err;
 	return NULL;
 }
 

@@ -43,7 +43,7 @@ struct dta_translate_opts {
 
 struct dta_worker;
 
-/* Takes over the inputs, even on failure. Returns NULL with errno and one line in error. */
+/* Takes over the inputs, even on failure. Returns NULL with one line in error. */
 struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const char *name,
 				  struct dta_input **inputs, uint32_t n_inputs, char *error,
 				  size_t error_bytes);

@@ -20,15 +20,10 @@ struct dta_key {
 	struct cmac_aes128_ctx cmac;
 };
 
-struct dta_key *dta_key_new(const void *key, size_t bytes)
+struct dta_key *dta_key_new(const uint8_t key[DTA_KEY_BYTES])
 {
-	struct dta_key *k;
+	struct dta_key *k = malloc(sizeof(*k));
 
-	if (!key || bytes != DTA_KEY_BYTES) {
-		errno = EINVAL;
-		return NULL;
-	}
-	k = malloc(sizeof(*k));
 	if (k)
 		cmac_aes128_set_key(&k->cmac, key);
 	return k;
@@ -245,7 +240,7 @@ int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec
 			.id = id_of(tenant, keys[i].own, keys[i].first),
 			.last = keys[i].own ? keys[i].last : UINT32_MAX,
 			.until_ns = keys[i].until_ns ? keys[i].until_ns : UINT64_MAX,
-			.key = dta_key_new(keys[i].key, DTA_KEY_BYTES),
+			.key = dta_key_new(keys[i].key),
 		};
 		if (!e[from + i].key) {
 			free_entries(e + from, i);

@@ -27,8 +27,8 @@
 
 /* An expanded key. Immutable, so any thread may use it. */
 struct dta_key;
-/* Returns NULL with errno EINVAL (not DTA_KEY_BYTES long) or ENOMEM. */
-struct dta_key *dta_key_new(const void *key, size_t bytes);
+/* Returns NULL with errno ENOMEM. */
+struct dta_key *dta_key_new(const uint8_t key[DTA_KEY_BYTES]);
 void dta_key_free(struct dta_key *k);
 /* Appends the MAC. Returns the packet's length including the MAC. */
 size_t dta_mac_put(const struct dta_key *k, void *packet, size_t bytes);

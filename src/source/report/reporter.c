@@ -295,14 +295,9 @@ static void update_limit(struct report_kernel *r, uint64_t now)
 /* Reads the hardware address of an interface. Returns 0 or -errno. */
 static int hardware_address(const char *name, struct sockaddr *address)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 	struct ifreq r = {0};
+	const int err = base_interface_ioctl(name, SIOCGIFHWADDR, &r);
 
-	strncpy(r.ifr_name, name, sizeof(r.ifr_name) - 1);
-	if (fd < 0 || ioctl(fd, SIOCGIFHWADDR, &r))
-		err = -errno;
-	if (fd >= 0)
-		close(fd);
 	*address = r.ifr_hwaddr;
 	return err;
 }
@@ -411,7 +406,7 @@ static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
 	int err = dta_key_read(o->key_file, key);
 
 	if (!err) {
-		r->budget.key = dta_key_new(key, sizeof(key));
+		r->budget.key = dta_key_new(key);
 		err = r->budget.key ? 0 : -errno;
 	}
 	if (err)
