@@ -97,13 +97,14 @@ bool cli_dump_kernel(struct cli_remote *r, bool json)
 int main(int argc, char **argv)
 {
 	static const struct base_command self = {.name = "bench_tcp_read"};
-	struct cli_dump_remote_opts o = {.gid = -1, .ib_port = 1, .kind = SL_REGION_FLOWS};
+	struct cli_dump_remote_opts o = {.fabric = {.gid_index = -1, .ib_port = 1},
+					 .kind = SL_REGION_FLOWS};
 	int tries = 3;
 
 	if (argc != 5)
 		bench_die("read HOST DEVICE SECONDS ROUNDS");
 	o.target = argv[1];
-	o.device = argv[2];
+	o.fabric.device = argv[2];
 	seconds = strtoull(argv[3], NULL, 10);
 	rounds = strtoull(argv[4], NULL, 10);
 	/* Emulated machines may leave a READ unanswered for 2 s; the round is then repeated. */
