@@ -23,7 +23,8 @@ struct analyse_fleet {
 	uint64_t round;
 	struct analyse_graph *graph;
 	struct analyse_culprit *culprit;
-	const struct analyse_path *paths; /* paths last given to the culprit */
+	/* the paths last given to the culprit */
+	uint64_t paths_version;
 	uint32_t n_paths;
 	/* Arrays with one element per current suspect. */
 	struct analyse_suspect **suspect;
@@ -292,20 +293,24 @@ static bool is_suspect(const struct analyse_pipeline *p)
 	return p->suspect && !p->measures;
 }
 
+static void update_paths(struct analyse_fleet *f)
+{
+	const struct analyse_path *paths = analyse_graph_paths(f->graph, &f->n_paths);
+
+	f->paths_version = analyse_graph_version(f->graph);
+	if (analyse_culprit_paths(f->culprit, paths, f->n_paths))
+		f->n_paths = 0;
+}
+
 /* Weighs the evidence for each pod against that for all others. */
 static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			   struct analyse_verdict *verdicts, uint32_t n)
 {
 	bool threshold = analyse_calibration_known(&f->all.kind[ANALYSE_KIND_CULPRIT]);
-	uint32_t n_paths, m = 0;
-	const struct analyse_path *paths = analyse_graph_paths(f->graph, &n_paths);
+	uint32_t m = 0;
 
-	if (paths != f->paths || n_paths != f->n_paths) {
-		f->paths = paths;
-		f->n_paths = n_paths;
-		if (analyse_culprit_paths(f->culprit, paths, n_paths))
-			f->n_paths = 0;
-	}
+	if (analyse_graph_version(f->graph) != f->paths_version)
+		update_paths(f);
 	/* Without a call graph, each pod is judged alone. */
 	if (!f->n_paths || !room_for(f, n)) {
 		for (uint32_t i = 0; i < n; i++)

@@ -38,7 +38,7 @@ struct analyse_graph {
 	struct graph_reach *reach; /* scratch space for the trace being added */
 	struct analyse_path *made;
 	uint32_t services, reaches, service_room, reach_room;
-	bool changed;
+	uint64_t version, made_version; /* changes of the graph until now; those that made has */
 };
 
 struct analyse_graph *analyse_graph_new(void)
@@ -190,7 +190,7 @@ int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans,
 	uint32_t kept = 0;
 	int err = 0;
 
-	g->changed = true;
+	g->version++;
 	g->reaches = 0;
 	for (uint32_t i = 0; i < n && !err; i++) {
 		if (spans[i].service >= g->services)
@@ -236,7 +236,7 @@ const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t
 	uint32_t paths = 0;
 
 	*n = (uint32_t)g->paths.count;
-	if (!g->changed)
+	if (g->made_version == g->version)
 		return made;
 	made = reallocarray(made, *n + 1, sizeof(*made));
 	if (!made) {
@@ -258,6 +258,11 @@ const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t
 	}
 	if (paths)
 		qsort(made, paths, sizeof(*made), by_callee);
-	g->changed = false;
+	g->made_version = g->version;
 	return made;
+}
+
+uint64_t analyse_graph_version(const struct analyse_graph *g)
+{
+	return g->version;
 }

@@ -50,5 +50,7 @@ int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans,
  * traces. Returns NULL with *n 0 if out of memory.
  */
 const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t *n);
+/* Returns a number that changes whenever the paths do. */
+uint64_t analyse_graph_version(const struct analyse_graph *g);
 
 #endif
