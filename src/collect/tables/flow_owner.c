@@ -78,12 +78,15 @@ static bool reserve_owners(struct collect_flow_table *t, struct collect_collecto
 	return true;
 }
 
-enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
-					  uint32_t slot, const uint64_t *words)
+static enum region_fault take_owner(struct collect_link *l, struct collect_region *r, uint64_t slot,
+				    const uint64_t *words, uint64_t now_ns,
+				    struct collect_unsettled *u)
 {
+	struct collect_flow_table *t = collect_flow_table_of(r);
 	struct region_flow_cgroup o;
 	enum region_fault fault = region_flow_cgroup_parse(words, &o);
 
+	(void)now_ns, (void)u;
 	if (fault)
 		return fault;
 	if (!slot) {
@@ -105,6 +108,15 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 	}
 	return REGION_FAULT_NONE;
 }
+
+static void count_unsettled(struct collect_link *l, struct collect_region *r,
+			    const struct collect_unsettled *u)
+{
+	relaxed_bump(collect_tables_of(l)->table_stats[TABLE_FLOWS].unsettled, u->count);
+	collect_flow_table_of(r)->owners_moved |= u->count > 0;
+}
+
+const struct collect_elements collect_flow_owners = {take_owner, count_unsettled};
 
 /* Waits at least three passes, so that a name that arrives a moment later is still read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)
