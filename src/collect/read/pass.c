@@ -370,12 +370,10 @@ static void fail_read(struct collect_link *l, struct collect_op *op, int status,
 	collect_region_read_failed(l, op, status, now_ns);
 }
 
-static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
-	(void)read;
 	r->plan_ops--;
 	if (r->pass && !r->plan_ops && (r->pass_read >= r->plan.reads || r->failed))
 		pass_done(l, r, now_ns);

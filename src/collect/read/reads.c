@@ -115,7 +115,7 @@ static void complete_read(struct collect_link *l, struct fabric_read *read, uint
 	if (op->region)
 		op->region->ops--;
 	if (op->kind->over)
-		op->kind->over(l, op, read, now_ns);
+		op->kind->over(l, op, now_ns);
 }
 
 bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)

@@ -32,8 +32,7 @@ struct collect_op_kind {
 	 * Called after take or failed: the READ is no longer in flight and op is about to be
 	 * reused.
 	 */
-	void (*over)(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns);
+	void (*over)(struct collect_link *l, struct collect_op *op, uint64_t now_ns);
 };
 
 struct collect_op {

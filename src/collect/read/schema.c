@@ -123,12 +123,11 @@ static void fail_piece(struct collect_link *l, struct collect_op *op, int status
 	op->region->schema_failed = true;
 }
 
-static void end_piece(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		      uint64_t now_ns)
+static void end_piece(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
-	(void)read, (void)now_ns;
+	(void)now_ns;
 	r->schema_got += piece_bytes(r, op->index);
 	if (r->schema_step == SCHEMA_READING && r->schema_got == r->schema_posted &&
 	    (r->schema_posted == r->schema_length || r->schema_failed))

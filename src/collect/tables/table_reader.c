@@ -274,10 +274,8 @@ static void fail_read(struct collect_link *l, struct collect_op *op, int status,
 	collect_region_read_failed(l, op, status, now_ns);
 }
 
-static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
-	(void)read;
 	collect_table_reader_of(op->region)->reads--;
 	check_end(l, op->region, now_ns);
 }
