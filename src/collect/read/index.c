@@ -77,14 +77,10 @@ static int by_tenant_and_age(const void *a, const void *b)
 {
 	const struct collect_region *x = *(struct collect_region *const *)a,
 				    *y = *(struct collect_region *const *)b;
-	uint64_t p = relaxed_load(x->admitted), q = relaxed_load(y->admitted);
-	int order = collect_tenant_order(x->tenant, y->tenant);
 
-	if (order)
-		return order;
-	if (p != q)
-		return p < q ? -1 : 1;
-	return x->age < y->age ? -1 : x->age > y->age;
+	return collect_tenant_order(x->tenant, y->tenant) ?:
+	       BASE_ORDER(relaxed_load(x->admitted), relaxed_load(y->admitted)) ?:
+	       BASE_ORDER(x->age, y->age);
 }
 
 /* Sets the age of each tenant to the age of its oldest region. */
@@ -104,10 +100,9 @@ static void age_tenants(struct collect_index *x)
 static int by_instance(const void *a, const void *b, void *regions)
 {
 	struct collect_region *const *region = regions;
-	uint64_t x = region[*(const uint32_t *)a]->instance;
-	uint64_t y = region[*(const uint32_t *)b]->instance;
+	const uint32_t *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return BASE_ORDER(region[*x]->instance, region[*y]->instance);
 }
 
 static bool take_regions(struct collect_index *x, struct collect_collector *c)
@@ -269,13 +264,10 @@ static void count_item(struct maker *m, struct collect_def *def, struct collect_
 static int by_name(const void *a, const void *b)
 {
 	const struct collect_index_family *p = a, *q = b;
-	int order = strcmp(p->f.name, q->f.name);
 
-	if (!order)
-		order = p->def->family->counter - q->def->family->counter;
-	if (order)
-		return order;
-	return p->number < q->number ? -1 : p->number > q->number;
+	return strcmp(p->f.name, q->f.name) ?:
+	       p->def->family->counter - q->def->family->counter ?:
+	       BASE_ORDER(p->number, q->number);
 }
 
 #define NAMED 0 /* any type with a sample named like the family, i.e. any type but a counter */
@@ -352,17 +344,13 @@ static int by_claim(const void *a, const void *b)
 {
 	const struct collect_index_family *p = *(struct collect_index_family *const *)a,
 					  *q = *(struct collect_index_family *const *)b;
-	size_t n = strlen(p->f.name), o = strlen(q->f.name);
-	int order;
+	const bool trusted = p->tenant->who.trusted;
+	int order = q->tenant->who.trusted - trusted;
 
-	if (p->tenant->who.trusted != q->tenant->who.trusted)
-		return p->tenant->who.trusted ? -1 : 1;
-	if (!p->tenant->who.trusted && p->tenants != q->tenants)
-		return p->tenants > q->tenants ? -1 : 1;
-	order = collect_tenant_order(p->tenant, q->tenant);
-	if (order)
-		return order;
-	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
+	if (!order && !trusted)
+		order = BASE_ORDER(q->tenants, p->tenants);
+	return order ?: collect_tenant_order(p->tenant, q->tenant) ?:
+	       BASE_ORDER(strlen(p->f.name), strlen(q->f.name)) ?: by_name(p, q);
 }
 
 /* Returns an array that says for each family whether it is exposed, or NULL if out of memory. */
@@ -473,36 +461,27 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 /* Compares the labels of two series. */
 static int by_labels(const void *a, const void *b, void *index)
 {
-	const struct collect_index *x = index;
-	const struct collect_item *p = a, *q = b;
-	const struct collect_label_set *lp = collect_index_labels(x, p),
-				       *lq = collect_index_labels(x, q);
-	const struct collect_label_set *op = collect_index_def(x, p)->labels,
-				       *oq = collect_index_def(x, q)->labels;
-	int order;
+	const struct collect_label_set *lp = collect_index_labels(index, a),
+				       *lq = collect_index_labels(index, b);
+	const struct collect_label_set *op = collect_index_def(index, a)->labels,
+				       *oq = collect_index_def(index, b)->labels;
 
-	if (lp->hash != lq->hash)
-		return lp->hash < lq->hash ? -1 : 1;
-	if (op->hash != oq->hash)
-		return op->hash < oq->hash ? -1 : 1;
-	order = strcmp(lp->text, lq->text);
-	return order ? order : strcmp(op->text, oq->text);
+	return BASE_ORDER(lp->hash, lq->hash) ?: BASE_ORDER(op->hash, oq->hash) ?:
+	       strcmp(lp->text, lq->text) ?: strcmp(op->text, oq->text);
+}
+
+static bool is_fractional(const struct collect_index *x, const struct collect_item *i)
+{
+	return collect_index_def(x, i)->metric.kind == SL_KIND_COUNTER_F64;
 }
 
 /* Fractional counters come first, because the first item of a sum decides the sum's type. */
 static int by_labels_and_age(const void *a, const void *b, void *index)
 {
 	const struct collect_item *p = a, *q = b;
-	int order = by_labels(a, b, index);
-	bool f, g;
 
-	if (order)
-		return order;
-	f = collect_index_def(index, p)->metric.kind == SL_KIND_COUNTER_F64;
-	g = collect_index_def(index, q)->metric.kind == SL_KIND_COUNTER_F64;
-	if (f != g)
-		return f ? -1 : 1;
-	return p->source < q->source ? -1 : p->source > q->source;
+	return by_labels(a, b, index) ?: is_fractional(index, q) - is_fractional(index, p) ?:
+	       BASE_ORDER(p->source, q->source);
 }
 
 /* Returns true if the cells of both metrics can be added. */
@@ -779,9 +758,7 @@ static int by_instance_and_end(const void *a, const void *b)
 	const struct collect_ended *x = *(struct collect_ended *const *)a,
 				   *y = *(struct collect_ended *const *)b;
 
-	if (x->instance != y->instance)
-		return x->instance < y->instance ? -1 : 1;
-	return x->ended_ns < y->ended_ns ? -1 : x->ended_ns > y->ended_ns;
+	return BASE_ORDER(x->instance, y->instance) ?: BASE_ORDER(x->ended_ns, y->ended_ns);
 }
 
 static bool take_ended(struct collect_index *x, struct collect_collector *c)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/ref.h"
@@ -306,16 +307,10 @@ static int by_series(const void *a, const void *b)
 {
 	const struct collect_column *p = *(const struct collect_column *const *)a;
 	const struct collect_column *q = *(const struct collect_column *const *)b;
-	int order;
 
-	if (p->def->family != q->def->family)
-		return p->def->family < q->def->family ? -1 : 1;
-	if (p->def->type != q->def->type)
-		return p->def->type < q->def->type ? -1 : 1;
-	order = strcmp(p->def->labels->text, q->def->labels->text);
-	if (order)
-		return order;
-	return p < q ? -1 : p > q;
+	return BASE_ORDER(p->def->family, q->def->family) ?:
+	       BASE_ORDER(p->def->type, q->def->type) ?:
+	       strcmp(p->def->labels->text, q->def->labels->text) ?: BASE_ORDER(p, q);
 }
 
 /*

@@ -388,7 +388,7 @@ static int by_cell(const void *a, const void *b)
 	const struct region_exemplar *x = *(struct region_exemplar *const *)a;
 	const struct region_exemplar *y = *(struct region_exemplar *const *)b;
 
-	return (x->cell > y->cell) - (x->cell < y->cell);
+	return BASE_ORDER(x->cell, y->cell);
 }
 
 static bool set_exemplars(struct source_walk *w, enum export_family_type type,

@@ -33,9 +33,8 @@ _Static_assert(VALUES == SERVICES_HOST_VALUES && RATES == SERVICES_HOST_RATES, "
 static int by_name(const void *a, const void *b)
 {
 	const struct collect_services_container *x = a, *y = b;
-	int order = strcmp(x->target, y->target);
 
-	return order ? order : strcmp(x->id, y->id);
+	return strcmp(x->target, y->target) ?: strcmp(x->id, y->id);
 }
 
 static struct collect_services_container *

@@ -485,7 +485,7 @@ static int by_cells(const void *a, const void *b)
 {
 	const struct collect_workload_group *g = a, *h = b;
 
-	return (g->own > h->own) - (g->own < h->own);
+	return BASE_ORDER(g->own, h->own);
 }
 
 /* Asks control to build the layout, by the same steps as for a region with a schema. */
