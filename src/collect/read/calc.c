@@ -140,6 +140,13 @@ uint32_t collect_terms_in_labels(const struct collect_terms *t,
 	return found;
 }
 
+double collect_history_double(const struct region_metric *m, uint64_t word)
+{
+	if (collect_is_f64(m))
+		return region_f64(word);
+	return m->kind == SL_KIND_GAUGE ? (double)(int64_t)word : (double)word;
+}
+
 /* A double, because a hostile region may hold buckets whose sum does not fit in 64 bits. */
 double collect_bucket_sum(const uint64_t *buckets, size_t count)
 {

@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "collect/read/calc.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"
@@ -583,21 +584,15 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 	return t;
 }
 
-static bool is_f64(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
-	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
-}
-
 /* Returns true if a < b. NaN is neither the minimum nor the maximum. */
 static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
 {
-	return is_f64(m) ? region_f64(a) < region_f64(b) : (int64_t)a < (int64_t)b;
+	return collect_is_f64(m) ? region_f64(a) < region_f64(b) : (int64_t)a < (int64_t)b;
 }
 
 static bool is_nan(const struct region_metric *m, uint64_t a)
 {
-	return is_f64(m) && isnan(region_f64(a));
+	return collect_is_f64(m) && isnan(region_f64(a));
 }
 
 /* Returns true if combining two gauges selects the value of `from`. */
@@ -614,19 +609,17 @@ static bool takes_other(const struct region_metric *m, const uint64_t *to, const
 /* Returns true if the metric is a gauge that selects one of several values. */
 static bool is_one_of(const struct region_metric *m)
 {
-	uint32_t combine = combine_of(m);
+	const uint32_t combine = combine_of(m);
+	const bool gauge = m->kind == SL_KIND_GAUGE ||
+			   (collect_is_f64(m) && m->kind != SL_KIND_COUNTER_F64);
 
-	if (m->kind == SL_KIND_GAUGE_TIMED)
-		return combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX ||
-		       combine == SL_COMBINE_MOST_RECENT;
-	return (m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
-		m->kind == SL_KIND_UNKNOWN) &&
-	       (combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX);
+	return gauge && (combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX ||
+			 (combine == SL_COMBINE_MOST_RECENT && m->kind == SL_KIND_GAUGE_TIMED));
 }
 
 void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
-	bool f64 = is_f64(m);
+	bool f64 = collect_is_f64(m);
 	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
 	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
 

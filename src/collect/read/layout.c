@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "collect/read/calc.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/ref.h"
 
@@ -264,8 +265,7 @@ static void fill_column(struct collect_layout *l, const struct region_metric *m,
 					       .id = m->id,
 					       .removed = m->removed,
 					       .created_ns = m->created_ns};
-	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
-		    m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
+	l->f64[i] = collect_is_f64(m);
 	l->scalar = l->scalar && m->cells == 1 && !m->removed;
 }
 

@@ -85,37 +85,6 @@ void collect_snapshot_put(struct collect_snapshot *b, struct collect_collector *
 	free(b);
 }
 
-uint64_t collect_history_word(const struct collect_column *col, const uint64_t *cell)
-{
-	const struct region_metric *m = &col->def->metric;
-	uint64_t count = 0;
-
-	if (col->removed)
-		return 0;
-	if (m->kind == SL_KIND_SUMMARY)
-		return cell[col->cell + SL_SUMMARY_COUNT];
-	if (!region_is_histogram(m))
-		return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
-	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
-		count += cell[col->cell + i];
-	return count;
-}
-
-double collect_history_double(const struct region_metric *m, uint64_t word)
-{
-	switch (m->kind) {
-	case SL_KIND_COUNTER_F64:
-	case SL_KIND_GAUGE_F64:
-	case SL_KIND_UNKNOWN:
-	case SL_KIND_GAUGE_TIMED:
-		return region_f64(word);
-	case SL_KIND_GAUGE:
-		return (double)(int64_t)word;
-	default:
-		return (double)word;
-	}
-}
-
 uint64_t collect_snapshot_flush(const struct collect_snapshot *b, struct collect_worker *w,
 				uint64_t instance)
 {
@@ -154,7 +123,7 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 				relaxed_store(row[i], cell[l->column[i].cell]);
 		else
 			for (uint32_t i = 0; i < l->columns; i++)
-				relaxed_store(row[i], collect_history_word(&l->column[i], cell));
+				relaxed_store(row[i], collect_column_word(&l->column[i], cell));
 		rows++;
 	}
 	relaxed_store(b->chunk, chunk);
