@@ -33,9 +33,7 @@ bool collect_self_labels(struct collect_self *s, struct export_series *out,
 bool collect_self_label(struct collect_self *s, struct export_series *out, const char *key,
 			const char *value)
 {
-	struct region_text_label label = {key, value};
-
-	return collect_self_labels(s, out, &label, 1);
+	return SELF_LABELS(s, out, {key, value});
 }
 
 bool collect_self_u64(struct export_series *out, uint64_t v)

@@ -141,6 +141,11 @@ uint64_t collect_self_sum(const struct collect_self *s, const void *found,
 
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n);
+/* The same with labels given one by one: {KEY, VALUE}, ... */
+#define SELF_LABELS(s, out, ...)                                                      \
+	collect_self_labels(s, out, (const struct region_text_label[]){__VA_ARGS__},  \
+			    sizeof((const struct region_text_label[]){__VA_ARGS__}) / \
+				    sizeof(struct region_text_label))
 bool collect_self_label(struct collect_self *s, struct export_series *out, const char *key,
 			const char *value);
 bool collect_self_u64(struct export_series *out, uint64_t v);

@@ -175,15 +175,12 @@ static bool device_number(const json_t *counts, size_t i, char name[64], json_t 
 
 static bool dta_devices(struct collect_self *s, struct export_series *out)
 {
-	json_t *devices = get_status(s), *counts, *number;
+	json_t *devices = NULL, *counts, *number;
 	const char *input;
 	size_t before = 0;
 	char name[64];
 
-	for (const char *const *at =
-		     (const char *const[]){"account", "translators", "devices", NULL};
-	     *at; at++)
-		devices = json_object_get(devices, *at);
+	json_unpack(get_status(s), "{s:{s:{s:o}}}", "account", "translators", "devices", &devices);
 	json_object_foreach(devices, input, counts)
 	{
 		const size_t n = json_object_size(counts) - 1 +
@@ -191,10 +188,7 @@ static bool dta_devices(struct collect_self *s, struct export_series *out)
 
 		if (s->at < before + n)
 			return device_number(counts, s->at - before, name, &number) &&
-			       collect_self_labels(s, out,
-						   (const struct region_text_label[]){
-							   {"input", input}, {"count", name}},
-						   2) &&
+			       SELF_LABELS(s, out, {"input", input}, {"count", name}) &&
 			       collect_self_u64(out, (uint64_t)json_integer_value(number));
 		before += n;
 	}
@@ -260,14 +254,9 @@ static bool dta_exporters(struct collect_self *s, struct export_series *out)
 	{
 		if (at--)
 			continue;
-		return collect_self_labels(
-			       s, out,
-			       (const struct region_text_label[]){
-				       {"count", count},
-				       {"exporter",
-					json_string_value(json_object_get(e, "address"))},
-				       {"input", json_string_value(json_object_get(e, "input"))}},
-			       3) &&
+		return SELF_LABELS(s, out, {"count", count},
+				   {"exporter", json_string_value(json_object_get(e, "address"))},
+				   {"input", json_string_value(json_object_get(e, "input"))}) &&
 		       collect_self_u64(out,
 					(uint64_t)json_integer_value(json_object_get(e, count)));
 	}
@@ -283,13 +272,11 @@ static bool dta_mended(struct collect_self *s, struct export_series *out)
 
 static bool dta_collisions(struct collect_self *s, struct export_series *out)
 {
-	const json_t *n = get_status(s);
+	json_int_t n = 0;
 
-	for (const char *const *at =
-		     (const char *const[]){"account", "translators", "loss", "collisions", NULL};
-	     *at; at++)
-		n = json_object_get(n, *at);
-	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
+	json_unpack(get_status(s), "{s:{s:{s:{s:I}}}}", "account", "translators", "loss",
+		    "collisions", &n);
+	return collect_self_single(s, out, (uint64_t)n);
 }
 
 static bool dta_refused(struct collect_self *s, struct export_series *out)
@@ -327,39 +314,28 @@ static const json_t *get_listed(struct collect_self *s, size_t i, const char **o
 	return NULL;
 }
 
-static bool with_labels(struct collect_self *s, struct export_series *out, const char *store_name,
-			const json_t *j)
-{
-	const struct region_text_label labels[] = {{"series", name_of(j)}, {"store", store_name}};
-
-	return collect_self_labels(s, out, labels, 2);
-}
-
 static bool dta_key_found(struct collect_self *s, struct export_series *out)
 {
 	const char *of = "";
 	const json_t *j = get_listed(s, s->at, &of);
 
-	return j && with_labels(s, out, of, j) &&
+	return j && SELF_LABELS(s, out, {"series", name_of(j)}, {"store", of}) &&
 	       collect_self_u64(out, json_object_get(j, "value") != NULL);
 }
 
 /* A key that is not found has no series. */
 static bool dta_key_value(struct collect_self *s, struct export_series *out)
 {
-	const json_t *j, *value;
+	const json_t *j, *value = NULL;
 	const char *of = "";
 
-	for (; (j = get_listed(s, s->at, &of)); s->at++) {
-		value = json_object_get(j, "value");
-		if (json_is_integer(value))
-			return with_labels(s, out, of, j) &&
-			       collect_self_u64(out, (uint64_t)json_integer_value(value));
-		if (json_is_string(value)) /* the value exceeds 63 bits */
-			return with_labels(s, out, of, j) &&
-			       collect_self_f64(out, strtod(json_string_value(value), NULL));
-	}
-	return false;
+	while ((j = get_listed(s, s->at, &of)) && !(value = json_object_get(j, "value")))
+		s->at++;
+	if (!j || !SELF_LABELS(s, out, {"series", name_of(j)}, {"store", of}))
+		return false;
+	/* A value that exceeds 63 bits is a string. */
+	return json_is_string(value) ? collect_self_f64(out, strtod(json_string_value(value), NULL))
+				     : collect_self_u64(out, (uint64_t)json_integer_value(value));
 }
 
 static bool dta_translators(struct collect_self *s, struct export_series *out)

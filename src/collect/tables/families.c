@@ -33,15 +33,12 @@ static bool kernel_lost(struct collect_self *s, struct export_series *out)
 		i -= table ? SL_CAUSES : 0;
 		n = relaxed_load(t->host[s->at / each].slot_stats[table].lost[i]);
 		if (n)
-			return collect_self_labels(
-				       s, out,
-				       (struct region_text_label[]){
-					       {"cause",
-						table ? tasks[i] : region_layer_cause_name((int)i)},
-					       {"host", collect_host_name(h)},
-					       {"table", table ? "tasks" : "layers"},
-					       {"target", h->target}},
-				       4) &&
+			return SELF_LABELS(s, out,
+					   {"cause",
+					    table ? tasks[i] : region_layer_cause_name((int)i)},
+					   {"host", collect_host_name(h)},
+					   {"table", table ? "tasks" : "layers"},
+					   {"target", h->target}) &&
 			       collect_self_u64(out, n);
 	}
 	return false;
@@ -72,12 +69,8 @@ static bool tcp_drops(struct collect_self *s, struct export_series *out)
 
 		if (drop_reason(&t->host[s->at / SL_DROP_REASONS], s->at % SL_DROP_REASONS,
 				&reason))
-			return collect_self_labels(
-				       s, out,
-				       (struct region_text_label[]){{"host", collect_host_name(h)},
-								    {"reason", reason.name},
-								    {"target", h->target}},
-				       3) &&
+			return SELF_LABELS(s, out, {"host", collect_host_name(h)},
+					   {"reason", reason.name}, {"target", h->target}) &&
 			       collect_self_u64(out, reason.segments);
 	}
 	return false;
