@@ -28,13 +28,9 @@
 static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 {
 	l->fabric = fabric_open(l->host->target, &l->c->opts.fabric);
-	if (!l->fabric) {
-		int err = -errno;
-
-		snprintf(error, error_bytes, "%s",
-			 *fabric_error() ? fabric_error() : strerror(-err));
-		return err;
-	}
+	if (!l->fabric)
+		return base_fail(error, error_bytes, -errno, "%s",
+				 *fabric_error() ? fabric_error() : strerror(errno));
 	l->dir = calloc(1, sizeof(*l->dir));
 	if (!l->dir || collect_reads_init(l) || !base_table_init(&l->by_instance))
 		return -ENOMEM;
