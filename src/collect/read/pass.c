@@ -215,18 +215,13 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 	}
 	if (!missing)
 		return true;
-	if (!last) {
-		read->offset = pr->offset + low;
-		read->length = high - low;
-		read->to = (uint8_t *)read->to + (low - op->low);
-		op->low = low;
-		op->high = high;
-		if (r->slow)
-			collect_turn_pay(r, high - low);
-		return false;
+	if (!collect_reads_narrow(op, read, low, high)) {
+		r->missing += missing;
+		return true;
 	}
-	r->missing += missing;
-	return true;
+	if (r->slow)
+		collect_turn_pay(r, high - low);
+	return false;
 }
 
 static void show_values(struct collect_link *l, struct collect_region *r, const uint64_t *cell)

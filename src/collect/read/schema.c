@@ -83,16 +83,8 @@ static bool take_created(struct collect_region *r, struct collect_op *op, struct
 	}
 	if (low == UINT32_MAX)
 		return true;
-	if (op->tries == LINK_TRIES - 1) {
-		r->schema_failed = true;
-		return true;
-	}
-	read->offset += low - from;
-	read->to = (uint8_t *)read->to + (low - from);
-	read->length = high - low;
-	op->low = low;
-	op->high = high;
-	return false;
+	r->schema_failed = !collect_reads_narrow(op, read, low, high);
+	return r->schema_failed;
 }
 
 static bool take_piece(struct collect_link *l, struct collect_op *op, struct fabric_read *read,

@@ -204,18 +204,6 @@ static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabri
 	return true;
 }
 
-/* Narrows the READ down to the unsettled part. Returns false if there is none, or no retry left. */
-static bool read_again(const struct collect_op *op, struct fabric_read *read,
-		       const struct collect_unsettled *u)
-{
-	if (!u->count || op->tries == LINK_TRIES - 1)
-		return false;
-	read->offset += u->low;
-	read->to = (uint8_t *)read->to + u->low;
-	read->length = u->high - u->low;
-	return true;
-}
-
 static bool take_elements(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			  uint64_t now_ns)
 {
@@ -230,8 +218,9 @@ static bool take_elements(struct collect_link *l, struct collect_op *op, struct 
 	if (s->ring) /* the element of this pass at this place of the ring */
 		number = s->first + ((number - s->first) & (s->ring - 1));
 	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t at = 0; at < read->length; at += s->stride, number++) {
-		const uint64_t *words = (const uint64_t *)((const uint8_t *)read->to + at);
+	for (uint32_t at = op->low; at < op->high; at += s->stride, number++) {
+		const uint64_t *words =
+			(const uint64_t *)((const uint8_t *)read->to + (at - op->low));
 		const uint32_t before = u.count;
 		enum region_fault fault = s->of->take(l, r, number, words, now_ns, &u);
 
@@ -251,7 +240,7 @@ static bool take_elements(struct collect_link *l, struct collect_op *op, struct 
 		}
 		u.high = at + s->bytes;
 	}
-	if (read_again(op, read, &u))
+	if (u.count && collect_reads_narrow(op, read, u.low, u.high))
 		return false;
 	if (s->of->taken)
 		s->of->taken(l, r, &u);
