@@ -68,8 +68,10 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 	t->naming = t->info.cgroups ? 2 : 0;
 	t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
 	t->page = calloc(t->pages, sizeof(*t->page));
-	if (!t->page)
+	if (!t->page || !base_table_init(&t->owner_by_id)) {
+		free(t->page);
 		return REGION_FAULT_MEMORY;
+	}
 	relaxed_add(all->c->memory, t->pages * sizeof(*t->page));
 	return REGION_FAULT_NONE;
 }

@@ -12,8 +12,9 @@
 
 /* ---- the table ---- */
 
-#define FLOW_PAGE  64u
-#define FLOW_WORDS (SL_FLOW_SIZE / 8)
+#define FLOW_PAGE	64u
+#define FLOW_OWNERS_MAX 8192u /* maximum owners per host */
+#define FLOW_WORDS	(SL_FLOW_SIZE / 8)
 /* a slot and its line of dropped segments */
 #define FLOW_SEEN_WORDS (FLOW_WORDS + SL_LINE_SIZE / 8)
 
@@ -84,8 +85,10 @@ struct collect_flow_table {
 	uint32_t orphans, orphan_room;
 	uint32_t open, slots_read; /* read by any thread */
 	/* Used by flow_owner.c. */
-	uint64_t (*owner)[SL_FLOW_CGROUP_SIZE / 8];
-	uint32_t *owner_hash, owners, owners_used;
+	struct collect_flow_owner_slot *owner[FLOW_OWNERS_MAX];
+	struct base_table owner_by_id;
+	uint32_t owners_used;
+	uint64_t owners_tag;
 	bool owners_moved;
 	uint64_t owners_ns;
 	struct region_flow_cgroup found;
