@@ -65,14 +65,12 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 		/* A quarter of the memory is for rows that are not packed yet. */
 		w->row_limit = share / 4;
 		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
-		if (err) {
-			snprintf(error, error_bytes,
-				 "cannot allocate a history of %zu bytes for "
-				 "%u workers: %s",
-				 c->opts.history_bytes, workers,
-				 err == -EINVAL ? "too small" : strerror(-err));
-			return err;
-		}
+		if (err)
+			return base_fail(error, error_bytes, err,
+					 "cannot allocate a history of %zu bytes for %u workers: "
+					 "%s",
+					 c->opts.history_bytes, workers,
+					 err == -EINVAL ? "too small" : strerror(-err));
 	}
 	w->link = calloc((c->hosts / workers + 1) * c->opts.queues, sizeof(*w->link));
 	if (!w->link)
@@ -86,11 +84,9 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 
 		if (q >= c->opts.queues)
 			continue;
+		collect_link_init(&w->link[w->links], w, &c->host[h], q);
 		if (h < c->opts.agent_count)
-			err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error,
-						error_bytes);
-		else
-			collect_link_init_spare(&w->link[w->links], w, &c->host[h], q);
+			err = collect_link_open(&w->link[w->links], error, error_bytes);
 		w->links++;
 		if (err)
 			return err;

@@ -104,13 +104,13 @@ bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 		s = base_table_first(&t->owner_by_id, base_hash_u64(cgroup));
 	while (s && s->word[SL_FLOW_CGROUP_ID] != cgroup)
 		s = base_table_next(s);
-	*out = (struct collect_flow_owner){.name[SL_CGROUP_PATH] = "(unknown)"};
+	*out = (struct collect_flow_owner)COLLECT_FLOW_OWNER("(unknown)");
 	if (!s || region_flow_cgroup_parse(s->word, &t->found))
 		return false;
 	memcpy(out->name, t->found.name, sizeof(out->name));
 	if (*out->name[SL_CGROUP_POD] || *out->name[SL_CGROUP_CONTAINER] ||
 	    *out->name[SL_CGROUP_SERVICE])
-		*unit = NULL;
+		*unit = "";
 	else if (!**unit)
 		*unit = "(unknown)";
 	else if (!strcmp(*unit, "/"))
