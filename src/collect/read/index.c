@@ -33,7 +33,7 @@ static void retired_put(struct collect_retired *t, struct collect_collector *c)
 	relaxed_sub(c->memory, t->bytes);
 	collect_def_put(c, t->def);
 	collect_tenant_put(t->tenant);
-	free(t->labels);
+	collect_label_set_put(t->labels);
 	free(t);
 }
 
@@ -649,18 +649,14 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
-	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
+	const bool room = old || c->retired_cells + def->metric.cells <= RETIRED_CELLS_MAX;
+
+	t = room ? calloc(1, bytes) : NULL;
+	if (!t) {
 		relaxed_add(c->retired_lost, 1);
 		return;
 	}
-	t = calloc(1, bytes);
-	if (t)
-		t->labels = collect_label_set_copy(r->group);
-	if (!t || !t->labels) {
-		free(t);
-		relaxed_add(c->retired_lost, 1);
-		return;
-	}
+	t->labels = collect_label_set_ref(r->group);
 	t->refs = 1;
 	t->tenant = collect_tenant_ref(r->tenant);
 	t->def = old ? old->def : def;

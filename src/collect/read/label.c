@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* label.c - renders and copies label sets */
+/* label.c - renders label sets */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +53,12 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	values = keys + count;
 	at = (char *)(values + count);
 	out = at + strings;
-	*set = (struct collect_label_set){
-		.count = count, .text = out, .keys = keys, .values = values, .bytes = bytes};
+	*set = (struct collect_label_set){.refs = 1,
+					  .count = count,
+					  .text = out,
+					  .keys = keys,
+					  .values = values,
+					  .bytes = bytes};
 	for (uint32_t i = 0; i < count; i++) {
 		size_t k = strlen(labels[i].key), v = strlen(labels[i].value);
 		const bool plain = is_plain(labels[i].key);
@@ -76,20 +80,6 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	*out = '\0';
 	set->text_bytes = (uint32_t)(out - set->text);
 	set->hash = sl_fnv1a(SL_FNV_BASIS, set->text, set->text_bytes);
-	return set;
-}
-
-struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from)
-{
-	struct region_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
-	struct collect_label_set *set;
-
-	if (!labels)
-		return NULL;
-	for (uint32_t i = 0; i < from->count; i++)
-		labels[i] = (struct region_text_label){from->keys[i], from->values[i]};
-	set = collect_label_set_new(labels, from->count);
-	free(labels);
 	return set;
 }
 

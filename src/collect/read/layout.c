@@ -181,7 +181,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 					   d->type == EXPORT_FAMILY_COUNTER)
 			      : NULL;
 	if (!d->family) {
-		free(d->labels);
+		collect_label_set_put(d->labels);
 		free(d);
 		return NULL;
 	}
@@ -235,7 +235,7 @@ static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 	base_table_remove(&c->defs.defs, d);
 	family_put(c, d->family);
 	relaxed_sub(c->memory, d->bytes);
-	free(d->labels);
+	collect_label_set_put(d->labels);
 	free(d);
 }
 

@@ -18,7 +18,7 @@
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n)
 {
-	free(s->labels);
+	collect_label_set_put(s->labels);
 	s->labels = collect_label_set_new(labels, n);
 	if (!s->labels)
 		return false;
@@ -282,6 +282,6 @@ void collect_self_end(struct collect_self *s)
 			s->c->part[i].of->walk_end(s);
 		free(s->own);
 	}
-	free(s->labels);
+	collect_label_set_put(s->labels);
 	free(s);
 }

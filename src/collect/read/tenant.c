@@ -133,8 +133,6 @@ uint32_t collect_tenant_labels(const struct collect_tenant *t,
 {
 	uint32_t n = 0;
 
-	if (t->exempt)
-		return 0;
 	out[n++] = (struct region_text_label){"uid", t->uid};
 	if (*t->container)
 		out[n++] = (struct region_text_label){"container_id", t->container};
