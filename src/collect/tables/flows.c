@@ -102,40 +102,21 @@ static uint32_t reserve_pages(struct collect_tables *all, struct collect_flow_ta
 
 /* ---- the link's table ---- */
 
-static void set_flows_of(struct collect_host_tables *h, struct collect_region *r)
-{
-	struct collect_region *old;
-
-	if (r)
-		collect_ref_get(&r->refs);
-	pthread_mutex_lock(&h->lock);
-	old = h->flows;
-	h->flows = r;
-	pthread_mutex_unlock(&h->lock);
-	collect_region_put(old);
-}
-
 struct collect_region *collect_flows_of(struct collect_host_tables *h)
 {
 	struct collect_region *r;
 
 	pthread_mutex_lock(&h->lock);
-	r = h->flows;
+	r = h->table[TABLE_FLOWS].region;
 	if (r)
 		collect_ref_get(&r->refs);
 	pthread_mutex_unlock(&h->lock);
 	return r;
 }
 
-static void bind_table(struct collect_link *l, struct collect_region *r)
-{
-	set_flows_of(collect_tables_of(l), r);
-}
-
 static void lose_table(struct collect_link *l, struct collect_region *r)
 {
 	collect_flows_abandon(l, collect_flow_table_of(r));
-	set_flows_of(collect_tables_of(l), NULL);
 }
 
 /* ---- a pass ---- */
@@ -271,7 +252,6 @@ const struct collect_table_type collect_flows_type = {
 	.size = sizeof(struct collect_flow_table),
 	.fill = fill_table,
 	.clear = clear_table,
-	.found = bind_table,
 	.gone = lose_table,
 	.hot = take_hot,
 	.done = end_pass,

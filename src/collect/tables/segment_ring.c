@@ -76,6 +76,7 @@ static enum region_fault fill_ring(struct collect_table_reader *reader, struct c
 	enum region_fault fault = region_nic_info_parse(copy, length, &t->info);
 
 	(void)all;
+	t->fresh = true;
 	reader->hot_at = t->info.hot;
 	reader->section[0] = (struct collect_section){.of = &nic_records,
 						      .at = t->info.ring,
@@ -83,12 +84,6 @@ static enum region_fault fill_ring(struct collect_table_reader *reader, struct c
 						      .bytes = SL_NIC_SIZE,
 						      .ring = t->info.records};
 	return fault;
-}
-
-static void bind_ring(struct collect_link *l, struct collect_region *r)
-{
-	(void)l;
-	ring_of(r)->fresh = true;
 }
 
 static void lose_ring(struct collect_link *l, struct collect_region *r)
@@ -181,7 +176,6 @@ const struct collect_table_type collect_segments_type = {
 	.size = sizeof(struct segment_ring),
 	.fill = fill_ring,
 	.clear = clear_ring,
-	.found = bind_ring,
 	.gone = lose_ring,
 	.hot = take_hot,
 	.done = end_pass,

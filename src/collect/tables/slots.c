@@ -86,16 +86,6 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 
 /* ---- the link's table ---- */
 
-static void bind_table(struct collect_link *l, struct collect_region *r)
-{
-	relaxed_store(stats_of(l, table_of(r))->present, 1);
-}
-
-static void lose_table(struct collect_link *l, struct collect_region *r)
-{
-	relaxed_store(stats_of(l, table_of(r))->present, 0);
-}
-
 void collect_slots_forget(struct collect_link *l, const struct collect_workload *w)
 {
 	for (int k = 0; k < SLOT_TABLES; k++) {
@@ -337,11 +327,11 @@ static void note_torn(struct collect_link *l, struct collect_region *r,
 static const struct collect_elements slots_read = {take_slot, collect_table_count_unsettled};
 static const struct collect_elements losses_read = {take_loss, note_torn};
 
-#define SLOTS_TYPE(type_name)                                                                      \
-	{                                                                                          \
-		.name = (type_name), .size = sizeof(struct collect_slot_table),                    \
-		.fill = fill_table, .clear = clear_table, .found = bind_table, .gone = lose_table, \
-		.hot = take_hot, .done = end_pass, .reads_max = 8                                  \
+#define SLOTS_TYPE(type_name)                                                                \
+	{                                                                                    \
+		.name = (type_name), .size = sizeof(struct collect_slot_table),              \
+		.fill = fill_table, .clear = clear_table, .hot = take_hot, .done = end_pass, \
+		.reads_max = 8                                                               \
 	}
 const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers");
 const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks");

@@ -53,6 +53,14 @@ static enum region_fault make_table(const struct collect_table_type *type,
 	return REGION_FAULT_NONE;
 }
 
+static void set_table(struct collect_host_tables *h, int i, struct collect_region *r)
+{
+	pthread_mutex_lock(&h->lock);
+	h->table[i].region = r;
+	pthread_mutex_unlock(&h->lock);
+	relaxed_store(h->table_stats[i].present, r != NULL);
+}
+
 void collect_tables_found(struct collect_link *l, struct collect_region *r,
 			  const struct sl_region_header *copy, uint64_t now_ns)
 {
@@ -90,8 +98,7 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 	t->follows = h->table[i].had;
 	t->hot_ok_ns = t->due_ns = now_ns;
 	h->table[i].had = true;
-	h->table[i].region = r;
-	type->found(l, r);
+	set_table(h, i, r);
 }
 
 void collect_tables_gone(struct collect_link *l, struct collect_region *r)
@@ -101,8 +108,9 @@ void collect_tables_gone(struct collect_link *l, struct collect_region *r)
 	for (int i = 0; i < TABLES; i++) {
 		if (h->table[i].region != r)
 			continue;
-		types[i]->gone(l, r);
-		h->table[i].region = NULL;
+		if (types[i]->gone)
+			types[i]->gone(l, r);
+		set_table(h, i, NULL);
 		/* A host that returns has changed in the meantime: treat it like a new one. */
 		h->table[i].had &= !r->left;
 	}

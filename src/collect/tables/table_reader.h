@@ -31,11 +31,7 @@ struct collect_table_type {
 				  const struct sl_region_header *copy, uint64_t length);
 	/* Frees the memory that the table points to. */
 	void (*clear)(struct collect_table_reader *t, struct collect_tables *all);
-	/*
-	 * Called when the region becomes the link's table, and when it ceases to be. gone may be
-	 * NULL.
-	 */
-	void (*found)(struct collect_link *l, struct collect_region *r);
+	/* Called when the region ceases to be the link's table. May be NULL. */
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	/*
 	 * Takes the hot line and plans the body (collect_section_plan()). Returns
