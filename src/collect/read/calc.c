@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/base.h"
 #include "collect/read/calc.h"
 
 void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES])
@@ -32,21 +33,18 @@ int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 static int series_id_parse(const char *s, size_t bytes, struct collect_series_id *out)
 {
 	const char *slash = memchr(s, '/', bytes);
+	size_t digits = slash ? bytes - (size_t)(slash - s) - 1 : 0;
+	uint64_t metric;
 	char text[11] = "";
-	unsigned long long metric;
-	size_t digits;
 
-	if (!slash || collect_instance_parse(s, (size_t)(slash - s), &out->instance))
-		return -EINVAL;
-	digits = bytes - (size_t)(slash - s) - 1;
-	if (digits < 1 || digits > 10)
+	if (digits < 1 || digits > 10 ||
+	    collect_instance_parse(s, (size_t)(slash - s), &out->instance))
 		return -EINVAL;
 	memcpy(text, slash + 1, digits);
-	if (strspn(text, "0123456789") != digits)
+	if (base_parse_u64(text, 0, UINT32_MAX, &metric))
 		return -EINVAL;
-	metric = strtoull(text, NULL, 10);
 	out->metric = (uint32_t)metric;
-	return metric > UINT32_MAX ? -EINVAL : 0;
+	return 0;
 }
 
 int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40])

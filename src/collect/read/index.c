@@ -768,21 +768,13 @@ static bool take_ended(struct collect_index *x, struct collect_collector *c)
 const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
 						int64_t ended_ns)
 {
-	struct collect_ended key = {.instance = instance, .ended_ns = ended_ns};
-	struct collect_ended *of = &key, **found = NULL;
-
-	if (x->endeds)
-		found = bsearch(&of, x->ended, x->endeds, sizeof(*x->ended), by_instance_and_end);
-	return found ? *found : NULL;
-}
-
-const struct collect_ended *collect_index_last_ended(const struct collect_index *x,
-						     uint64_t instance)
-{
+	struct collect_ended key = {.instance = instance, .ended_ns = ended_ns ?: INT64_MAX};
+	struct collect_ended *of = &key, *e;
 	size_t after;
 
-	BASE_LOWER_BOUND(after, 0, x->endeds, x->ended[after]->instance <= instance);
-	return after && x->ended[after - 1]->instance == instance ? x->ended[after - 1] : NULL;
+	BASE_LOWER_BOUND(after, 0, x->endeds, by_instance_and_end(&x->ended[after], &of) <= 0);
+	e = after ? x->ended[after - 1] : NULL;
+	return e && e->instance == instance && (!ended_ns || e->ended_ns == ended_ns) ? e : NULL;
 }
 
 /* ---- the complete index ---- */
