@@ -147,17 +147,10 @@ static void add_store(struct collect_reports *r, const char *name)
 
 static void find_stores(struct collect_reports *r)
 {
-	json_t *status = dta_store_server_json(r->stores), *store;
-	size_t i;
+	const char *name;
 
-	json_array_foreach(json_object_get(status, "stores"), i, store)
-	{
-		const char *name = json_string_value(json_object_get(store, "name"));
-
-		if (name)
-			add_store(r, name);
-	}
-	json_decref(status);
+	for (size_t i = 0; (name = dta_store_server_name(r->stores, i)); i++)
+		add_store(r, name);
 }
 
 /* ---- following ---- */
