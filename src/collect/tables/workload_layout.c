@@ -23,17 +23,17 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	"reading the last byte of a request to sending the first byte of its response."
 #define STACK_HELP "Time that TCP segments of all ports spend in each layer of the kernel's stack."
 
-#define METRIC(of, is, first, called, in, says, ...)                                            \
-	{                                                                                       \
-		.part = WORKLOAD_##of, .kind = SL_KIND_##is, .cell = (first), .name = (called), \
-		.unit = (in), .help = (says), __VA_ARGS__                                       \
+#define METRIC(of, is, first, called, in, says, ...)                                    \
+	{                                                                               \
+		.part = WORKLOAD_##of, .kind = (is), .cell = (first), .name = (called), \
+		.unit = (in), .help = (says), __VA_ARGS__                               \
 	}
 /* Members of a metric: it has one series for each value of this label. */
 #define BY(label, ...) .key = (label), .value = {__VA_ARGS__}
 /* Members of a histogram. */
 #define SHOWN(how) .detail = EXPORT_DETAIL_##how
-#define LAYERS(of, first, how, ...)                                            \
-	METRIC(of, HISTOGRAM_EXP, LAYER_HISTOGRAMS + (first)*LAYER_HIST_CELLS, \
+#define LAYERS(of, first, how, ...)                                                    \
+	METRIC(of, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + (first)*LAYER_HIST_CELLS, \
 	       WORKLOAD_##of##_METRIC, "seconds", of##_HELP, SHOWN(how), BY("layer", __VA_ARGS__))
 #define VALUES_MAX 6u
 
@@ -51,98 +51,101 @@ static const struct workload_layout_metric {
 	/* key must sort before "port"; the values have adjacent cells, or adjacent layers */
 	const char *key, *value[VALUES_MAX];
 } metrics[] = {
-	METRIC(FLOWS, COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
 	       "Bytes sent over TCP, including retransmissions."),
-	METRIC(FLOWS, COUNTER, COLLECT_ACKED, "sidelight_tcp_acked_bytes_total", "bytes",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_ACKED, "sidelight_tcp_acked_bytes_total", "bytes",
 	       "Bytes acknowledged by the peer; the SYN counts as one, as in TCP_INFO."),
-	METRIC(FLOWS, COUNTER, COLLECT_RECEIVED, "sidelight_tcp_received_bytes_total", "bytes",
-	       "Bytes received over TCP, in order."),
-	METRIC(FLOWS, COUNTER, COLLECT_RESENT, "sidelight_tcp_retransmitted_bytes_total", "bytes",
-	       "Bytes retransmitted."),
-	METRIC(FLOWS, COUNTER, SEGMENTS_OUT, "sidelight_tcp_sent_segments_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECEIVED, "sidelight_tcp_received_bytes_total",
+	       "bytes", "Bytes received over TCP, in order."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RESENT, "sidelight_tcp_retransmitted_bytes_total",
+	       "bytes", "Bytes retransmitted."),
+	METRIC(FLOWS, SL_KIND_COUNTER, SEGMENTS_OUT, "sidelight_tcp_sent_segments_total", "",
 	       "Segments sent, including pure acknowledgements."),
-	METRIC(FLOWS, COUNTER, SEGMENTS_IN, "sidelight_tcp_received_segments_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, SEGMENTS_IN, "sidelight_tcp_received_segments_total", "",
 	       "Segments received, including pure acknowledgements."),
-	METRIC(FLOWS, COUNTER, COLLECT_RETRANSMITS, "sidelight_tcp_retransmits_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RETRANSMITS, "sidelight_tcp_retransmits_total", "",
 	       "Segments retransmitted."),
-	METRIC(FLOWS, COUNTER, RE_FAST, "sidelight_tcp_retransmit_causes_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, RE_FAST, "sidelight_tcp_retransmit_causes_total", "",
 	       "Segments retransmitted, by cause, on connections whose opening was observed.",
 	       BY("cause", "fast", "timeout", "tail_loss_probe", "handshake")),
-	METRIC(FLOWS, COUNTER, COLLECT_SPURIOUS, "sidelight_tcp_spurious_retransmits_total", "",
-	       "Retransmissions that were not needed, as reported by the peer (DSACK)."),
-	METRIC(FLOWS, COUNTER, COLLECT_TIMEOUTS, "sidelight_tcp_timeouts_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SPURIOUS, "sidelight_tcp_spurious_retransmits_total",
+	       "", "Retransmissions that were not needed, as reported by the peer (DSACK)."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_TIMEOUTS, "sidelight_tcp_timeouts_total", "",
 	       "Retransmission timeouts."),
-	METRIC(FLOWS, COUNTER, COLLECT_RECOVERIES, "sidelight_tcp_recoveries_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECOVERIES, "sidelight_tcp_recoveries_total", "",
 	       "Number of times loss recovery began."),
-	METRIC(FLOWS, COUNTER, ZERO_PEER, "sidelight_tcp_zero_windows_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, ZERO_PEER, "sidelight_tcp_zero_windows_total", "",
 	       "Number of times a receive window was closed, by the end that closed it.",
 	       BY("end", "peer", "local")),
-	METRIC(FLOWS, COUNTER, OUT_OF_ORDER, "sidelight_tcp_out_of_order_segments_total", "",
-	       "Segments received out of order."),
-	METRIC(FLOWS, COUNTER, COLLECT_CE, "sidelight_tcp_ecn_marked_segments_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, OUT_OF_ORDER, "sidelight_tcp_out_of_order_segments_total",
+	       "", "Segments received out of order."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CE, "sidelight_tcp_ecn_marked_segments_total", "",
 	       "Sent segments that the network marked as congested (CE)."),
-	METRIC(FLOWS, COUNTER, COLLECT_OPENED, "sidelight_tcp_connections_opened_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_OPENED, "sidelight_tcp_connections_opened_total", "",
 	       "Connections established."),
-	METRIC(FLOWS, COUNTER, COLLECT_CLOSED, "sidelight_tcp_connections_closed_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CLOSED, "sidelight_tcp_connections_closed_total", "",
 	       "Connections closed."),
-	METRIC(FLOWS, GAUGE, COLLECT_OPEN, "sidelight_tcp_connections", "", "Open connections."),
-	METRIC(FLOWS, COUNTER, RESET_IN, "sidelight_tcp_resets_total", "",
+	METRIC(FLOWS, SL_KIND_GAUGE, COLLECT_OPEN, "sidelight_tcp_connections", "",
+	       "Open connections."),
+	METRIC(FLOWS, SL_KIND_COUNTER, RESET_IN, "sidelight_tcp_resets_total", "",
 	       "Connections ended by a reset, by the direction of the reset.",
 	       BY("direction", "in", "out")),
-	METRIC(FLOWS, COUNTER, COLLECT_DROPS, "sidelight_tcp_listen_drops_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_DROPS, "sidelight_tcp_listen_drops_total", "",
 	       "Segments that listeners dropped while their accept queue was full: connections "
 	       "were refused."),
-	METRIC(FLOWS, COUNTER, FAILED_REFUSED, "sidelight_tcp_failures_total", "",
+	METRIC(FLOWS, SL_KIND_COUNTER, FAILED_REFUSED, "sidelight_tcp_failures_total", "",
 	       "Connections that were not established (refused, unanswered, not_established) or "
 	       "that ended because the peer did not answer.",
 	       BY("cause", "refused", "unanswered", "not_established", "keepalive",
 		  "retransmission_timeout", "user_timeout")),
-	METRIC(FLOWS, COUNTER_F64, BY_APPLICATION, "sidelight_tcp_limited_seconds_total", "seconds",
-	       "Time of connections, by limiting factor.",
+	METRIC(FLOWS, SL_KIND_COUNTER_F64, BY_APPLICATION, "sidelight_tcp_limited_seconds_total",
+	       "seconds", "Time of connections, by limiting factor.",
 	       BY("limit", "application", "receive_window", "congestion_window", "send_buffer")),
-	METRIC(FLOWS, HISTOGRAM_EXP, COLLECT_RTT, "sidelight_tcp_rtt_seconds", "seconds",
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_RTT, "sidelight_tcp_rtt_seconds", "seconds",
 	       "Round-trip times. Each connection contributes the mean of its samples per pass, weighted by their number.",
 	       SHOWN(FEW)),
-	METRIC(FLOWS, HISTOGRAM_EXP, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
 	       "seconds",
 	       "Time from sending or receiving the first SYN until the connection is "
 	       "established.",
 	       SHOWN(MEAN)),
-	METRIC(FLOWS, HISTOGRAM_EXP, COLLECT_LIFE, "sidelight_tcp_connection_duration_seconds",
-	       "seconds", "Duration of closed connections.", SHOWN(MEAN)),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_LIFE,
+	       "sidelight_tcp_connection_duration_seconds", "seconds",
+	       "Duration of closed connections.", SHOWN(MEAN)),
 	LAYERS(LAYERS, SL_LAYER_MAC_IN, NONE, "mac_in", "ip_in", "tcp_in"),
 	LAYERS(LAYERS, SL_LAYER_APP, FEW, "app"),
 	LAYERS(LAYERS, SL_LAYER_TCP_OUT, NONE, "tcp_out", "ip_out", "mac_out"),
 	LAYERS(STACK, SL_LAYER_MAC_IN, MEAN, "mac_in", "ip_in", "tcp_in"),
 	LAYERS(STACK, SL_LAYER_TCP_OUT, MEAN, "tcp_out", "ip_out", "mac_out"),
-	METRIC(LAYERS, HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
+	METRIC(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
 	       WORKLOAD_REQUEST_METRIC, "seconds",
 	       "Time of requests from driver to driver, if the times of all seven layers are "
 	       "known.",
 	       SHOWN(FEW)),
-	METRIC(LAYERS, COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
 	       "Requests, each counted when the response begins: data was read, then data was "
 	       "sent."),
-	METRIC(LAYERS, COUNTER, LAYER_COMPLETE, "sidelight_tcp_requests_measured_total", "",
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_COMPLETE, "sidelight_tcp_requests_measured_total", "",
 	       "Requests for which the times of all seven layers are known."),
-	METRIC(LAYERS, COUNTER, LAYER_INCOMPLETE, "sidelight_tcp_requests_incomplete_total", "",
-	       "Requests that ended before the times of all seven layers were known."),
-	METRIC(LAYERS, COUNTER, LAYER_PIPELINED, "sidelight_tcp_requests_pipelined_total", "",
-	       "Requests answered after bytes of the next request had arrived."),
-	METRIC(LAYERS, COUNTER, LAYER_UNATTRIBUTED, "sidelight_tcp_unattributed_total", "",
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_INCOMPLETE, "sidelight_tcp_requests_incomplete_total",
+	       "", "Requests that ended before the times of all seven layers were known."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_PIPELINED, "sidelight_tcp_requests_pipelined_total",
+	       "", "Requests answered after bytes of the next request had arrived."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_UNATTRIBUTED, "sidelight_tcp_unattributed_total", "",
 	       "Latencies that could not be measured; sidelight_host_kernel_lost_total shows the causes."),
-	METRIC(TASKS, COUNTER_F64, TASK_RUN, "sidelight_cpu_seconds_total", "seconds",
+	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_RUN, "sidelight_cpu_seconds_total", "seconds",
 	       "Time on a CPU."),
-	METRIC(TASKS, COUNTER_F64, TASK_WAIT, "sidelight_cpu_wait_seconds_total", "seconds",
+	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_WAIT, "sidelight_cpu_wait_seconds_total", "seconds",
 	       "Time in the run queue, that is, runnable but waiting for a CPU."),
-	METRIC(TASKS, COUNTER, TASK_SWITCH_VOLUNTARY, "sidelight_cpu_switches_total", "",
+	METRIC(TASKS, SL_KIND_COUNTER, TASK_SWITCH_VOLUNTARY, "sidelight_cpu_switches_total", "",
 	       "Context switches: voluntary (the task slept) and involuntary (it was preempted).",
 	       BY("cause", "voluntary", "involuntary")),
-	METRIC(TASKS, COUNTER, TASK_MIGRATIONS, "sidelight_cpu_migrations_total", "",
+	METRIC(TASKS, SL_KIND_COUNTER, TASK_MIGRATIONS, "sidelight_cpu_migrations_total", "",
 	       "Migrations of tasks to another CPU."),
-	METRIC(TASKS, COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
+	METRIC(TASKS, SL_KIND_COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
 	       "Tasks that ended."),
-	METRIC(TASKS, HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds", "seconds",
+	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
+	       "seconds",
 	       "Individual waits in the run queue. The sum also includes waits for which only the total is known.",
 	       SHOWN(FEW)),
 };
