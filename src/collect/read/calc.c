@@ -235,15 +235,7 @@ double collect_quantile(const struct region_metric *m, const uint64_t *buckets, 
 
 double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q)
 {
-	double total = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS), within;
-	size_t i;
-
-	if (!(total > 0))
-		return NAN;
-	i = rank_bucket(latency, COLLECT_LATENCY_BUCKETS, total, q, &within);
-	if (!i)
-		return 1e-6 * within;
-	return exp2(((double)i - 1 + within) / 4) * 1e-6;
+	return collect_quantile_exponential(latency, COLLECT_LATENCY_BUCKETS, 2, 1, 1, q) * 1e-6;
 }
 
 size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,

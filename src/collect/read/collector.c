@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -115,8 +114,6 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		snprintf(error, error_bytes, "eventfd: %s", strerror(errno));
 		goto fail;
 	}
-	if (getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
-		c->seed = base_realtime_ns();
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||

@@ -36,7 +36,6 @@ struct collect_collector {
 	size_t hosts;
 	struct collect_worker *worker;
 	unsigned int workers;
-	uint64_t seed; /* seed of the hash tables */
 	bool stop, running;
 	bool over; /* all workers have exited: control drains its queue and exits */
 	/* Set before the threads start. */
@@ -116,8 +115,6 @@ const struct export_family *collect_self_peek(struct collect_self *s);
 /* Moves on to the series of that family. */
 void collect_self_enter(struct collect_self *s);
 int collect_self_next(struct collect_self *s, struct export_series *out);
-/* Counts series that this walk leaves out because of --max-exposed-series. */
-void collect_self_left_out(struct collect_self *s, size_t series);
 void collect_self_end(struct collect_self *s);
 
 #endif

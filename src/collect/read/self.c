@@ -267,11 +267,6 @@ int collect_self_next(struct collect_self *s, struct export_series *out)
 	return 1;
 }
 
-void collect_self_left_out(struct collect_self *s, size_t series)
-{
-	s->left_out_series = series;
-}
-
 void collect_self_end(struct collect_self *s)
 {
 	if (!s)

@@ -24,7 +24,7 @@ struct collect_self {
 	uint64_t now_ns;
 	struct collect_label_set *labels; /* labels of the last series */
 	struct collect_collector_totals totals;
-	uint64_t left_out_series;
+	uint64_t left_out_series; /* set by source.c */
 	/* Used by self.c. */
 	size_t next; /* next family */
 	const struct collect_self_family *family;

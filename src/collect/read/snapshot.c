@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/link.h"
 #include "collect/read/ref.h"
@@ -41,7 +42,6 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 					      const struct collect_region *r)
 {
 	size_t bytes = sizeof(struct collect_snapshot) + layout->cells * sizeof(uint64_t);
-	uint64_t seed = r->instance ^ r->c->seed;
 	struct collect_snapshot *b = calloc(1, bytes);
 
 	if (!b)
@@ -62,7 +62,7 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 	/*
 	 * The first chunk has a random length: otherwise all regions would pack in the same round.
 	 */
-	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
+	b->target = 1 + (uint32_t)(base_hash_u64(r->instance) % COLLECT_COLUMN_ROWS);
 	if (r->worker->ring.word && layout->columns)
 		take_rows(b, r);
 	relaxed_add(r->c->memory, b->bytes);

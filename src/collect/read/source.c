@@ -13,6 +13,7 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/index.h"
+#include "collect/read/self.h"
 #include "collect/read/turn.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
@@ -131,7 +132,7 @@ static bool keep_within(struct source_walk *w, size_t limit)
 			room -= w->columns[k];
 		}
 	}
-	collect_self_left_out(w->self, left_out);
+	w->self->left_out_series = left_out;
 	return true;
 }
 
