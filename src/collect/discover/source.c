@@ -67,17 +67,15 @@ static int ask_list(const char *list, struct collect_targets *t, char *error, si
 static int add_group(struct base_yaml *y, base_yaml_node group, struct collect_targets *t,
 		     char *error, size_t error_bytes)
 {
-	static const char *const keys[] = {"targets", "labels", NULL};
 	base_yaml_node targets;
 	int err = 0;
 
-	if (!base_yaml_mapping(y, group, keys))
+	if (!base_yaml_keys(y, group, "targets", "labels"))
 		return -EINVAL;
 	targets = base_yaml_need(y, group, "targets");
 	for (size_t i = 0; i < base_yaml_count(y, targets) && !err; i++) {
-		const char *name = "";
+		const char *name = base_yaml_text_at(y, targets, i, "a target");
 
-		base_yaml_string(y, base_yaml_at(y, targets, i), "a target", &name);
 		err = base_yaml_error(y) ? -EINVAL
 					 : collect_source_add(t, name, error, error_bytes);
 	}

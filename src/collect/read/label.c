@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collect/read/label.h"
+#include "export/render.h"
 #include "region/text.h"
 
 #define PREFIX "exported_"
@@ -83,31 +84,19 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	return set;
 }
 
-static bool is_alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 /*
- * Clients that do not accept UTF-8 see "container.id" as "container_id": each character that a
- * plain key cannot have is replaced by an underscore. Plain keys must be equal.
+ * Clients that do not accept UTF-8 see "container.id" as "container_id". Taken keys are plain. A
+ * key is a metric's, perhaps with prefixes.
  */
-static bool looks_like(const char *key, const char *taken)
-{
-	for (; *key && *taken; taken++) {
-		if (*key != *taken && (is_alnum(*key) || *key == '_' || *taken != '_'))
-			return false;
-		/* Skip the continuation bytes of a UTF-8 character. */
-		for (key++; ((unsigned char)*key & 0xc0) == 0x80;)
-			key++;
-	}
-	return !*key && !*taken;
-}
-
 static bool is_taken(const char *key, const char *const *taken, uint32_t count)
 {
+	char plain[4 * (SL_NAME_MAX + 1)];
+
+	if (strlen(key) >= sizeof(plain))
+		return false; /* no taken key is as long */
+	export_underscores(plain, key, false);
 	for (uint32_t i = 0; i < count; i++)
-		if (looks_like(key, taken[i]))
+		if (!strcmp(plain, taken[i]))
 			return true;
 	return false;
 }

@@ -39,24 +39,17 @@ static bool is_label(const char *name)
 static void read_sources(struct base_yaml *y, base_yaml_node list, struct relabel_rule *r)
 {
 	for (size_t i = 0; i < base_yaml_count(y, list); i++) {
-		const char *name = NULL;
-
 		if (i == SOURCES_MAX) {
 			base_yaml_wrong(y, list, "at most %u source_labels are allowed",
 					SOURCES_MAX);
 			return;
 		}
-		base_yaml_string(y, base_yaml_at(y, list, i), "a source label", &name);
-		if (name)
-			r->source[r->sources++] = name;
+		r->source[r->sources++] = base_yaml_text_at(y, list, i, "a source label");
 	}
 }
 
 static void read_rule(struct base_yaml *y, base_yaml_node node, struct relabel_rule *r)
 {
-	static const char *const keys[] = {
-		"source_labels", "separator", "target_label", "regex", "replacement",
-		"action",	 NULL};
 	static const char *const actions[] = {
 		[REPLACE] = "replace",	   [KEEP] = "keep",	      [DROP] = "drop",
 		[LABELKEEP] = "labelkeep", [LABELDROP] = "labeldrop", NULL};
@@ -65,13 +58,14 @@ static void read_rule(struct base_yaml *y, base_yaml_node node, struct relabel_r
 	int action = REPLACE;
 
 	*r = (struct relabel_rule){.separator = ";", .target = "", .replacement = "$1"};
-	if (!base_yaml_mapping(y, node, keys))
+	if (!base_yaml_keys(y, node, "source_labels", "separator", "target_label", "regex",
+			    "replacement", "action"))
 		return;
 	base_yaml_choice(y, base_yaml_get(y, node, "action"), "action", actions, &action);
-	base_yaml_string(y, base_yaml_get(y, node, "separator"), "separator", &r->separator);
-	base_yaml_string(y, base_yaml_get(y, node, "target_label"), "target_label", &r->target);
-	base_yaml_string(y, base_yaml_get(y, node, "replacement"), "replacement", &r->replacement);
-	base_yaml_string(y, base_yaml_get(y, node, "regex"), "regex", &regex);
+	base_yaml_string_of(y, node, "separator", &r->separator);
+	base_yaml_string_of(y, node, "target_label", &r->target);
+	base_yaml_string_of(y, node, "replacement", &r->replacement);
+	base_yaml_string_of(y, node, "regex", &regex);
 	read_sources(y, base_yaml_get(y, node, "source_labels"), r);
 	r->action = (enum action)action;
 	if (action == REPLACE && !is_label(r->target))
