@@ -67,15 +67,12 @@ static enum region_fault take_owner(struct collect_link *l, struct collect_regio
 	s = t->owner[slot];
 	if (!s || s->word[0] == words[0])
 		return REGION_FAULT_NONE; /* without memory, the next pass tries again */
-	if (s->listed && s->word[SL_FLOW_CGROUP_ID] != o.id) {
+	if (s->listed)
 		base_table_remove(&t->owner_by_id, s);
-		s->listed = false;
-	}
 	memcpy(s->word, words, sizeof(s->word));
-	if (!s->listed && o.id && o.state != SL_STATE_FREE) {
+	s->listed = o.id && o.state != SL_STATE_FREE;
+	if (s->listed)
 		base_table_add(&t->owner_by_id, s, base_hash_u64(o.id));
-		s->listed = true;
-	}
 	return REGION_FAULT_NONE;
 }
 
