@@ -13,6 +13,13 @@
  */
 bool base_grow(void *array, size_t *room, size_t count, size_t size);
 
+/* The order of two numbers or pointers, as for qsort(); a ?: b ?: c orders by several of them. */
+#define BASE_ORDER(a, b)                                       \
+	({                                                     \
+		__typeof__(a) order_a_ = (a);                  \
+		__typeof__(b) order_b_ = (b);                  \
+		(order_a_ > order_b_) - (order_a_ < order_b_); \
+	})
 /* Compares elements that begin with a u64, for qsort() and bsearch(). */
 int base_by_u64(const void *a, const void *b);
 int base_by_f32(const void *a, const void *b); /* the same for a float that is not NaN */

@@ -773,6 +773,58 @@ static void quarantine(struct collect_collector *c)
 	}
 }
 
+/* Writes a slot of the owners for the number-th time. */
+static void own(struct mock_host *h, struct make_flows *m, uint32_t slot, uint32_t number,
+		uint64_t id, uint64_t state, const char *path)
+{
+	const char *const name[SL_CGROUP_TEXTS] = {[SL_CGROUP_PATH] = path};
+
+	pthread_mutex_lock(&h->lock);
+	make_flows_name(m, slot, id, name);
+	m->cgroup[slot][SL_FLOW_CGROUP_STATE] = state;
+	region_flow_cgroup_seal(m->cgroup[slot], 1, number);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void a_slot_passes_to_another_owner(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f[3] = {flow(1, 80), flow(2, 81), flow(3, 82)};
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows_named(&m, 8, 16, 8, 9);
+	make_flows_publish(&m, 0, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	own(h, &m, 1, 1, 70, SL_STATE_FREE, "");
+	c = start_tables(&o, &often);
+	quarantine(c);
+	for (uint32_t i = 0; i < 3; i++) {
+		f[i].open_ns = f[i].changed_ns = 300 * SECOND;
+		f[i].cgroup = i == 1 ? 71 : 70;
+		f[i].bytes_sent = 10 + i;
+	}
+	/* A slot that was free is found by the same ID once it has a name. */
+	own(h, &m, 1, 2, 70, SL_STATE_LIVE, "/first");
+	change(h, &m, 0, &f[0]);
+	publish(h, &m, 1, 300 * SECOND);
+	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"/first\"") == 10);
+	/* Then another cgroup gets it, and new flows of the first one have no owner. */
+	own(h, &m, 1, 3, 71, SL_STATE_LIVE, "/second");
+	change(h, &m, 1, &f[1]);
+	publish(h, &m, 2, 301 * SECOND);
+	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"/second\"") == 11);
+	change(h, &m, 2, &f[2]);
+	publish(h, &m, 3, 302 * SECOND);
+	end(h, &m, 2, &f[2]);
+	publish(h, &m, 3, 303 * SECOND);
+	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"(unknown)\"") == 12);
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
 /* Readers of a flow see one snapshot, even while the worker writes the next one. */
 static void look_at_flow(const struct collect_flow_view *v, void *arg)
 {
@@ -911,6 +963,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(flow_sums_outlive_the_agent),
 	TEST(old_flows_of_a_returning_host_do_not_count),
 	TEST(flows_belong_to_owners_named_late),
+	TEST(a_slot_passes_to_another_owner),
 	TEST(flow_sums_survive_churn_and_tears),
 	{0},
 };

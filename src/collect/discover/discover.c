@@ -164,8 +164,8 @@ static bool is_wanted(const struct collect_discover *d, const struct found_host 
 {
 	const struct collect_discover_stats *n = &d->now;
 
-	return h->known &&
-	       (!n->shard.members || collect_shard_reads(&n->shard, n->replicas, h->name));
+	return h->known && (!n->shard.members ||
+			    collect_shard_reads(&n->shard, (unsigned int)n->replicas, h->name));
 }
 
 static void assign_hosts(struct collect_discover *d)
@@ -184,7 +184,7 @@ static void assign_hosts(struct collect_discover *d)
 		n->read += h->read;
 		/* A sum, so that the order of the hosts does not matter. */
 		if (h->known)
-			n->list += (uint32_t)collect_shard_hash(0, h->name);
+			n->list = (uint32_t)(n->list + collect_shard_hash(0, h->name));
 	}
 	pthread_mutex_lock(&d->lock);
 	d->shown = *n;

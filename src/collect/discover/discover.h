@@ -32,12 +32,12 @@ struct collect_discover_stats {
 	/* number of hosts named by the sources, and number of these that this collector reads */
 	uint64_t known, read;
 	uint64_t refused; /* hosts of this shard beyond the collector's max_hosts */
-	uint32_t list;	  /* hash of the known names, equal for equal lists */
+	uint64_t list;	  /* hash of the known names, 32 bits, equal for equal lists */
 	/* number of hosts that this collector has started and stopped reading so far */
 	uint64_t taken, let_go;
 	uint64_t errors; /* failures of sources and of the shard's file */
 	struct collect_shard shard;
-	unsigned int replicas; /* number of collectors that should read each known host */
+	uint64_t replicas; /* number of collectors that should read each known host */
 };
 
 /* Returns NULL with a one-line message in error if out of memory or the shard cannot be read. */

@@ -13,30 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/grow.h"
 #include "base/yaml.h"
 #include "collect/discover/source_internal.h"
-
-static int add_target(struct collect_targets *t, const char *name)
-{
-	size_t n = strlen(name);
-	char *copy;
-
-	if (!n || n > COLLECT_TARGET_MAX)
-		return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f)
-			return -EINVAL;
-	if (t->n >= COLLECT_TARGETS_MAX)
-		return -E2BIG;
-	copy = strdup(name);
-	if (!copy || !BASE_GROW(t->name, t->n, t->room)) {
-		free(copy);
-		return -ENOMEM;
-	}
-	t->name[t->n++] = copy;
-	return 0;
-}
 
 void collect_targets_free(struct collect_targets *t)
 {
@@ -48,14 +28,24 @@ void collect_targets_free(struct collect_targets *t)
 
 int collect_source_add(struct collect_targets *t, const char *name, char *error, size_t error_bytes)
 {
-	int err = add_target(t, name);
+	size_t n = strlen(name);
+	bool printable = n && n <= COLLECT_TARGET_MAX;
+	char *copy;
 
-	if (err)
-		snprintf(error, error_bytes, "%s",
-			 err == -EINVAL	 ? "a host name is empty, too long or not printable"
-			 : err == -E2BIG ? "too many hosts"
-					 : "out of memory");
-	return err;
+	for (size_t i = 0; i < n; i++)
+		printable = printable && (unsigned char)name[i] > ' ' && name[i] != 0x7f;
+	if (!printable)
+		return base_fail(error, error_bytes, -EINVAL,
+				 "a host name is empty, too long or not printable");
+	if (t->n >= COLLECT_TARGETS_MAX)
+		return base_fail(error, error_bytes, -E2BIG, "too many hosts");
+	copy = strdup(name);
+	if (!copy || !BASE_GROW(t->name, t->n, t->room)) {
+		free(copy);
+		return base_fail(error, error_bytes, -ENOMEM, "out of memory");
+	}
+	t->name[t->n++] = copy;
+	return 0;
 }
 
 /* ---- lists ---- */
@@ -77,17 +67,15 @@ static int ask_list(const char *list, struct collect_targets *t, char *error, si
 static int add_group(struct base_yaml *y, base_yaml_node group, struct collect_targets *t,
 		     char *error, size_t error_bytes)
 {
-	static const char *const keys[] = {"targets", "labels", NULL};
 	base_yaml_node targets;
 	int err = 0;
 
-	if (!base_yaml_mapping(y, group, keys))
+	if (!base_yaml_keys(y, group, "targets", "labels"))
 		return -EINVAL;
 	targets = base_yaml_need(y, group, "targets");
 	for (size_t i = 0; i < base_yaml_count(y, targets) && !err; i++) {
-		const char *name = "";
+		const char *name = base_yaml_text_at(y, targets, i, "a target");
 
-		base_yaml_string(y, base_yaml_at(y, targets, i), "a target", &name);
 		err = base_yaml_error(y) ? -EINVAL
 					 : collect_source_add(t, name, error, error_bytes);
 	}
@@ -104,10 +92,8 @@ static int ask_file(const char *path, struct collect_targets *t, char *error, si
 		base_yaml_wrong(y, root, "not a list of target groups");
 	for (size_t i = 0; !err && y && !base_yaml_error(y) && i < base_yaml_count(y, root); i++)
 		err = add_group(y, base_yaml_at(y, root, i), t, error, error_bytes);
-	if (y && base_yaml_error(y)) {
-		snprintf(error, error_bytes, "%s", base_yaml_error(y));
-		err = -EINVAL;
-	}
+	if (y && base_yaml_error(y))
+		err = base_fail(error, error_bytes, -EINVAL, "%s", base_yaml_error(y));
 	base_yaml_close(y);
 	return err;
 }
@@ -151,29 +137,25 @@ static int ask_dns(const char *name, const struct collect_source_opts *o, struct
 	static const size_t room = 65536;
 	struct __res_state r = {0};
 	unsigned char *answer = malloc(room);
-	int err = -EINVAL, n;
+	int err, n = 0;
 	ns_msg m;
 
-	snprintf(error, error_bytes, "%s: the answer is malformed", name);
-	if (!answer || res_ninit(&r))
-		goto out;
+	err = base_fail(error, error_bytes, -EINVAL, "%s: the answer is malformed", name);
+	if (!answer || res_ninit(&r)) {
+		free(answer);
+		return err;
+	}
 	r.retrans = 2;
 	r.retry = 2;
-	if (o->dns_server && !use_server(&r, o->dns_server)) {
-		snprintf(error, error_bytes, "%s: expected ADDRESS:PORT", o->dns_server);
-		goto close;
-	}
-	n = res_nsearch(&r, name, ns_c_in, ns_t_srv, answer, (int)room);
-	if (n < 0) {
-		snprintf(error, error_bytes, "%s: %s", name, hstrerror(r.res_h_errno));
-		goto close;
-	}
-	err = ns_initparse(answer, n, &m) ? -EINVAL : 0;
+	if (o->dns_server && !use_server(&r, o->dns_server))
+		base_fail(error, error_bytes, err, "%s: expected ADDRESS:PORT", o->dns_server);
+	else if ((n = res_nsearch(&r, name, ns_c_in, ns_t_srv, answer, (int)room)) < 0)
+		base_fail(error, error_bytes, err, "%s: %s", name, hstrerror(r.res_h_errno));
+	else
+		err = ns_initparse(answer, n, &m) ? err : 0;
 	for (int i = 0; !err && i < ns_msg_count(m, ns_s_an); i++)
 		err = add_record(&m, i, t, error, error_bytes);
-close:
 	res_nclose(&r);
-out:
 	free(answer);
 	return err;
 }
@@ -199,33 +181,27 @@ int collect_source_check(const char *source, char *error, size_t error_bytes)
 
 	if (*source && (!kube || (slash && slash != kube && strrchr(kube, ':') > slash)))
 		return 0;
-	snprintf(error, error_bytes,
-		 "'%.100s' is not file:PATH, dns:NAME, kube:NAMESPACE/SELECTOR:PORT or names",
-		 source);
-	return -EINVAL;
+	return base_fail(
+		error, error_bytes, -EINVAL,
+		"'%.100s' is not file:PATH, dns:NAME, kube:NAMESPACE/SELECTOR:PORT or names",
+		source);
 }
 
 int collect_source_ask(const char *source, const struct collect_source_opts *o,
 		       struct collect_targets *out, char *error, size_t error_bytes)
 {
-	struct collect_targets t = {0};
 	const char *rest;
 	int err;
 
 	if ((rest = collect_source_file(source)))
-		err = ask_file(rest, &t, error, error_bytes);
+		err = ask_file(rest, out, error, error_bytes);
 	else if ((rest = strip_prefix(source, "dns:")))
-		err = ask_dns(rest, o, &t, error, error_bytes);
+		err = ask_dns(rest, o, out, error, error_bytes);
 	else if ((rest = strip_prefix(source, "kube:")))
-		err = collect_source_kube(rest, o, &t, error, error_bytes);
+		err = collect_source_kube(rest, o, out, error, error_bytes);
 	else
-		err = ask_list(source, &t, error, error_bytes);
-	if (!err && !t.n) {
-		snprintf(error, error_bytes, "%.100s: no hosts", source);
-		err = -EINVAL;
-	}
-	for (size_t i = 0; i < t.n && !err; i++)
-		err = collect_source_add(out, t.name[i], error, error_bytes);
-	collect_targets_free(&t);
+		err = ask_list(source, out, error, error_bytes);
+	if (!err && !out->n)
+		err = base_fail(error, error_bytes, -EINVAL, "%.100s: no hosts", source);
 	return err ? -EINVAL : 0;
 }

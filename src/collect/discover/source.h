@@ -29,8 +29,8 @@ struct collect_source_opts {
 };
 
 /*
- * Adds the hosts that a source names. On failure, returns -EINVAL with a one-line message in error,
- * and adds none.
+ * Adds the hosts that a source names to an empty list. On failure, returns -EINVAL with a one-line
+ * message in error, and the list is not complete.
  */
 int collect_source_ask(const char *source, const struct collect_source_opts *o,
 		       struct collect_targets *out, char *error, size_t error_bytes);

@@ -90,8 +90,6 @@ void *collect_collector_part(const struct collect_collector *c, const struct col
 
 #define COLLECT_TAPS_MAX 4u
 
-struct collect_layout;
-
 /* The values of one pass over a region. Valid only during the call. */
 struct collect_tap_row {
 	uint64_t instance;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/base.h"
 #include "collect/read/calc.h"
 
 void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES])
@@ -32,21 +33,18 @@ int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 static int series_id_parse(const char *s, size_t bytes, struct collect_series_id *out)
 {
 	const char *slash = memchr(s, '/', bytes);
+	size_t digits = slash ? bytes - (size_t)(slash - s) - 1 : 0;
+	uint64_t metric;
 	char text[11] = "";
-	unsigned long long metric;
-	size_t digits;
 
-	if (!slash || collect_instance_parse(s, (size_t)(slash - s), &out->instance))
-		return -EINVAL;
-	digits = bytes - (size_t)(slash - s) - 1;
-	if (digits < 1 || digits > 10)
+	if (digits < 1 || digits > 10 ||
+	    collect_instance_parse(s, (size_t)(slash - s), &out->instance))
 		return -EINVAL;
 	memcpy(text, slash + 1, digits);
-	if (strspn(text, "0123456789") != digits)
+	if (base_parse_u64(text, 0, UINT32_MAX, &metric))
 		return -EINVAL;
-	metric = strtoull(text, NULL, 10);
 	out->metric = (uint32_t)metric;
-	return metric > UINT32_MAX ? -EINVAL : 0;
+	return 0;
 }
 
 int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40])
@@ -140,6 +138,13 @@ uint32_t collect_terms_in_labels(const struct collect_terms *t,
 	return found;
 }
 
+double collect_history_double(const struct region_metric *m, uint64_t word)
+{
+	if (collect_is_f64(m))
+		return region_f64(word);
+	return m->kind == SL_KIND_GAUGE ? (double)(int64_t)word : (double)word;
+}
+
 /* A double, because a hostile region may hold buckets whose sum does not fit in 64 bits. */
 double collect_bucket_sum(const uint64_t *buckets, size_t count)
 {
@@ -230,15 +235,7 @@ double collect_quantile(const struct region_metric *m, const uint64_t *buckets, 
 
 double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q)
 {
-	double total = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS), within;
-	size_t i;
-
-	if (!(total > 0))
-		return NAN;
-	i = rank_bucket(latency, COLLECT_LATENCY_BUCKETS, total, q, &within);
-	if (!i)
-		return 1e-6 * within;
-	return exp2(((double)i - 1 + within) / 4) * 1e-6;
+	return collect_quantile_exponential(latency, COLLECT_LATENCY_BUCKETS, 2, 1, 1, q) * 1e-6;
 }
 
 size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,

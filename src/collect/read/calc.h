@@ -51,6 +51,32 @@ uint32_t collect_terms_in_text(const struct collect_terms *t, const char *text);
 uint32_t collect_terms_in_labels(const struct collect_terms *t,
 				 const struct region_text_label *labels, uint32_t count);
 
+/* ---- values of metrics ---- */
+
+/* Returns true if a scalar metric's value is a double. */
+static inline bool collect_is_f64(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
+	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
+}
+/*
+ * The word that the history stores for a metric with these cells (of a histogram or summary, its
+ * count), and the value of such a word.
+ */
+static inline uint64_t collect_history_word(const struct region_metric *m, const uint64_t *cell)
+{
+	uint64_t count = 0;
+
+	if (m->kind == SL_KIND_SUMMARY)
+		return cell[SL_SUMMARY_COUNT];
+	if (!region_is_histogram(m))
+		return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[0];
+	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
+		count += cell[i];
+	return count;
+}
+double collect_history_double(const struct region_metric *m, uint64_t word);
+
 /* ---- quantiles: NaN without observations ---- */
 
 double collect_bucket_sum(const uint64_t *buckets, size_t count);

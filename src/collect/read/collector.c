@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -65,14 +64,12 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 		/* A quarter of the memory is for rows that are not packed yet. */
 		w->row_limit = share / 4;
 		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
-		if (err) {
-			snprintf(error, error_bytes,
-				 "cannot allocate a history of %zu bytes for "
-				 "%u workers: %s",
-				 c->opts.history_bytes, workers,
-				 err == -EINVAL ? "too small" : strerror(-err));
-			return err;
-		}
+		if (err)
+			return base_fail(error, error_bytes, err,
+					 "cannot allocate a history of %zu bytes for %u workers: "
+					 "%s",
+					 c->opts.history_bytes, workers,
+					 err == -EINVAL ? "too small" : strerror(-err));
 	}
 	w->link = calloc((c->hosts / workers + 1) * c->opts.queues, sizeof(*w->link));
 	if (!w->link)
@@ -86,11 +83,9 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 
 		if (q >= c->opts.queues)
 			continue;
+		collect_link_init(&w->link[w->links], w, &c->host[h], q);
 		if (h < c->opts.agent_count)
-			err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error,
-						error_bytes);
-		else
-			collect_link_init_spare(&w->link[w->links], w, &c->host[h], q);
+			err = collect_link_open(&w->link[w->links], error, error_bytes);
 		w->links++;
 		if (err)
 			return err;
@@ -119,8 +114,6 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		snprintf(error, error_bytes, "eventfd: %s", strerror(errno));
 		goto fail;
 	}
-	if (getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
-		c->seed = base_realtime_ns();
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||

@@ -36,7 +36,6 @@ struct collect_collector {
 	size_t hosts;
 	struct collect_worker *worker;
 	unsigned int workers;
-	uint64_t seed; /* seed of the hash tables */
 	bool stop, running;
 	bool over; /* all workers have exited: control drains its queue and exits */
 	/* Set before the threads start. */
@@ -93,13 +92,6 @@ static inline bool collect_reads_beside(const struct collect_collector *c, uint3
 
 /* ---- control.c ---- */
 
-/*
- * CPU time for making layouts: a tenant gains 1 / COLLECT_LAYOUT_PART of the elapsed time and saves
- * up at most COLLECT_LAYOUT_SAVED_NS. Trusted tenants are exempt.
- */
-#define COLLECT_LAYOUT_SAVED_NS 1000000000
-#define COLLECT_LAYOUT_PART	8
-
 void *collect_control_main(void *arg);
 void collect_control_wake(struct collect_collector *c);
 
@@ -123,8 +115,6 @@ const struct export_family *collect_self_peek(struct collect_self *s);
 /* Moves on to the series of that family. */
 void collect_self_enter(struct collect_self *s);
 int collect_self_next(struct collect_self *s, struct export_series *out);
-/* Counts series that this walk leaves out because of --max-exposed-series. */
-void collect_self_left_out(struct collect_self *s, size_t series);
 void collect_self_end(struct collect_self *s);
 
 #endif

@@ -18,7 +18,13 @@
 
 #define INDEX_NS 100000000u  /* minimum time between two indexes */
 #define TRIM_NS	 1000000000u /* minimum time between two attempts to return memory to the system */
-#define DEPARTED 64	     /* number of removed regions that makes malloc_trim() worthwhile */
+/*
+ * CPU time for making layouts: a tenant gains 1 / LAYOUT_PART of the elapsed time and saves up at
+ * most that of LAYOUT_SAVED_NS. Trusted tenants are exempt.
+ */
+#define LAYOUT_PART	8u
+#define LAYOUT_SAVED_NS 8000000000u
+#define DEPARTED	64 /* number of removed regions that makes malloc_trim() worthwhile */
 
 void collect_control_wake(struct collect_collector *c)
 {
@@ -77,23 +83,13 @@ static void build_layout(struct collect_collector *c, struct collect_region *r)
 	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
 }
 
-static int64_t get_credit(struct collect_tenant *t, uint64_t now_ns)
-{
-	uint64_t passed = t->credit_at_ns ? now_ns - t->credit_at_ns : now_ns;
-	uint64_t gained = BASE_MIN(passed / COLLECT_LAYOUT_PART, 2ull * COLLECT_LAYOUT_SAVED_NS);
-
-	t->credit_at_ns = now_ns;
-	t->credit_ns = BASE_MIN(t->credit_ns + (int64_t)gained, COLLECT_LAYOUT_SAVED_NS);
-	return t->credit_ns;
-}
-
 /* Adds the schema to its tenant's queue. */
 static void queue_build(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_tenant *t = r->tenant;
 	uint64_t least = UINT64_MAX;
 
-	if (!t->exempt && get_credit(t, base_now_ns()) <= 0)
+	if (!t->exempt && base_now_ns() <= t->layout_at_ns)
 		collect_region_hold(r);
 	collect_ref_get(&r->refs);
 	r->build_next = NULL;
@@ -121,14 +117,12 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
 {
 	struct collect_tenant **best = NULL, *t;
-	uint64_t due = UINT64_MAX;
+	uint64_t due = UINT64_MAX, spent_ns;
 	struct collect_region *r;
 
 	for (struct collect_tenant **at = &c->tenants; *at; at = &(*at)->next) {
-		int64_t left = (*at)->exempt ? 1 : get_credit(*at, now_ns);
-
-		if (left <= 0)
-			due = BASE_MIN(due, now_ns + (uint64_t)(1 - left) * COLLECT_LAYOUT_PART);
+		if (!(*at)->exempt && now_ns <= (*at)->layout_at_ns)
+			due = BASE_MIN(due, (*at)->layout_at_ns + 1);
 		else if (!best || (*at)->spent_ns < (*best)->spent_ns)
 			best = at;
 	}
@@ -144,10 +138,11 @@ static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
 	}
 	if (!r->ended)
 		build_layout(c, r);
-	now_ns = base_now_ns() - now_ns;
-	t->spent_ns += now_ns;
-	t->credit_ns -= (int64_t)now_ns;
-	relaxed_bump(t->layout_ns, now_ns);
+	spent_ns = base_now_ns() - now_ns;
+	t->spent_ns += spent_ns;
+	now_ns -= BASE_MIN(now_ns, LAYOUT_SAVED_NS);
+	t->layout_at_ns = BASE_MAX(t->layout_at_ns, now_ns) + spent_ns * LAYOUT_PART;
+	relaxed_bump(t->layout_ns, spent_ns);
 	collect_region_put(r);
 	return 0;
 }

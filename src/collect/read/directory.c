@@ -210,10 +210,9 @@ static void header_failed(struct collect_link *l, struct collect_op *op, int sta
 	l->dir_retry_ns = now_ns + HEADER_RETRY_NS;
 }
 
-static void read_over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		      uint64_t now_ns)
+static void read_over(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
-	(void)read, (void)now_ns;
+	(void)now_ns;
 	if (op->epoch != l->epoch)
 		/* READ of an earlier connection; collect_directory_forget() has reset the state */
 		return;
@@ -275,10 +274,9 @@ static void entries_failed(struct collect_link *l, struct collect_op *op, int st
 	l->entries_unsettled++;
 }
 
-static void entries_over(struct collect_link *l, struct collect_op *op,
-			 const struct fabric_read *read, uint64_t now_ns)
+static void entries_over(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
-	(void)op, (void)read;
+	(void)op;
 	l->entries_out--;
 	if (l->entries_active && !l->entries_out && l->entries_next >= l->entries_end)
 		entries_done(l, now_ns);

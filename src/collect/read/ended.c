@@ -16,7 +16,7 @@ void collect_ended_put(struct collect_ended *e)
 	relaxed_sub(e->c->memory, e->bytes);
 	collect_tenant_put(e->tenant);
 	collect_layout_put(e->layout);
-	free(e->labels);
+	collect_label_set_put(e->labels);
 	free(e);
 }
 
@@ -65,13 +65,9 @@ static struct collect_ended *new_ended(struct collect_collector *c, struct colle
 	struct collect_layout *l = b->layout;
 	const size_t bytes = sizeof(struct collect_ended) + l->columns * sizeof(*b->since_ns);
 	struct collect_ended *e = malloc(bytes);
-	struct collect_label_set *labels = collect_label_set_copy(r->labels);
 
-	if (!e || !labels) {
-		free(e);
-		free(labels);
+	if (!e)
 		return NULL;
-	}
 	*e = (struct collect_ended){
 		.refs = 1,
 		.instance = r->instance,
@@ -80,11 +76,11 @@ static struct collect_ended *new_ended(struct collect_collector *c, struct colle
 		.ring = &r->worker->ring,
 		.chunk = r->last_chunk,
 		.layout = l,
-		.labels = labels,
+		.labels = collect_label_set_ref(r->labels),
 		.found_ns = r->found_ns,
 		.read_ns = (int64_t)relaxed_load(r->last_read_ns),
 		.ended_ns = (int64_t)base_realtime_ns(),
-		.bytes = bytes + labels->bytes,
+		.bytes = bytes + r->labels->bytes,
 	};
 	collect_ref_get(&l->refs);
 	relaxed_add(c->memory, e->bytes);

@@ -10,7 +10,7 @@
 #include "collect/read/collector_internal.h"
 
 struct collect_exemplars {
-	uint32_t elements, mask;
+	uint32_t mask;
 	size_t bytes;
 	uint32_t *first; /* first element of each bucket (id & mask); 0 means none */
 	uint32_t *next;	 /* next element of the same bucket, by element */
@@ -35,7 +35,6 @@ static struct collect_exemplars *exemplars_new(uint32_t elements)
 	e = calloc(1, bytes);
 	if (!e)
 		return NULL;
-	e->elements = elements;
 	e->mask = buckets - 1;
 	e->bytes = bytes;
 	e->words = (uint64_t(*)[REGION_EXEMPLAR_WORDS])(e + 1);

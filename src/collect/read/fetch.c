@@ -59,10 +59,9 @@ static void fail_fetch(struct collect_link *l, struct collect_op *op, int status
 	op->fetch = NULL;
 }
 
-static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
-	(void)op, (void)read, (void)now_ns;
+	(void)op, (void)now_ns;
 	l->fetches_out--;
 }
 

@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "collect/read/calc.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"
@@ -32,7 +33,7 @@ static void retired_put(struct collect_retired *t, struct collect_collector *c)
 	relaxed_sub(c->memory, t->bytes);
 	collect_def_put(c, t->def);
 	collect_tenant_put(t->tenant);
-	free(t->labels);
+	collect_label_set_put(t->labels);
 	free(t);
 }
 
@@ -77,14 +78,10 @@ static int by_tenant_and_age(const void *a, const void *b)
 {
 	const struct collect_region *x = *(struct collect_region *const *)a,
 				    *y = *(struct collect_region *const *)b;
-	uint64_t p = relaxed_load(x->admitted), q = relaxed_load(y->admitted);
-	int order = collect_tenant_order(x->tenant, y->tenant);
 
-	if (order)
-		return order;
-	if (p != q)
-		return p < q ? -1 : 1;
-	return x->age < y->age ? -1 : x->age > y->age;
+	return collect_tenant_order(x->tenant, y->tenant) ?:
+	       BASE_ORDER(relaxed_load(x->admitted), relaxed_load(y->admitted)) ?:
+	       BASE_ORDER(x->age, y->age);
 }
 
 /* Sets the age of each tenant to the age of its oldest region. */
@@ -104,10 +101,9 @@ static void age_tenants(struct collect_index *x)
 static int by_instance(const void *a, const void *b, void *regions)
 {
 	struct collect_region *const *region = regions;
-	uint64_t x = region[*(const uint32_t *)a]->instance;
-	uint64_t y = region[*(const uint32_t *)b]->instance;
+	const uint32_t *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return BASE_ORDER(region[*x]->instance, region[*y]->instance);
 }
 
 static bool take_regions(struct collect_index *x, struct collect_collector *c)
@@ -269,13 +265,10 @@ static void count_item(struct maker *m, struct collect_def *def, struct collect_
 static int by_name(const void *a, const void *b)
 {
 	const struct collect_index_family *p = a, *q = b;
-	int order = strcmp(p->f.name, q->f.name);
 
-	if (!order)
-		order = p->def->family->counter - q->def->family->counter;
-	if (order)
-		return order;
-	return p->number < q->number ? -1 : p->number > q->number;
+	return strcmp(p->f.name, q->f.name) ?:
+	       p->def->family->counter - q->def->family->counter ?:
+	       BASE_ORDER(p->number, q->number);
 }
 
 #define NAMED 0 /* any type with a sample named like the family, i.e. any type but a counter */
@@ -352,17 +345,13 @@ static int by_claim(const void *a, const void *b)
 {
 	const struct collect_index_family *p = *(struct collect_index_family *const *)a,
 					  *q = *(struct collect_index_family *const *)b;
-	size_t n = strlen(p->f.name), o = strlen(q->f.name);
-	int order;
+	const bool trusted = p->tenant->who.trusted;
+	int order = q->tenant->who.trusted - trusted;
 
-	if (p->tenant->who.trusted != q->tenant->who.trusted)
-		return p->tenant->who.trusted ? -1 : 1;
-	if (!p->tenant->who.trusted && p->tenants != q->tenants)
-		return p->tenants > q->tenants ? -1 : 1;
-	order = collect_tenant_order(p->tenant, q->tenant);
-	if (order)
-		return order;
-	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
+	if (!order && !trusted)
+		order = BASE_ORDER(q->tenants, p->tenants);
+	return order ?: collect_tenant_order(p->tenant, q->tenant) ?:
+	       BASE_ORDER(strlen(p->f.name), strlen(q->f.name)) ?: by_name(p, q);
 }
 
 /* Returns an array that says for each family whether it is exposed, or NULL if out of memory. */
@@ -473,36 +462,27 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 /* Compares the labels of two series. */
 static int by_labels(const void *a, const void *b, void *index)
 {
-	const struct collect_index *x = index;
-	const struct collect_item *p = a, *q = b;
-	const struct collect_label_set *lp = collect_index_labels(x, p),
-				       *lq = collect_index_labels(x, q);
-	const struct collect_label_set *op = collect_index_def(x, p)->labels,
-				       *oq = collect_index_def(x, q)->labels;
-	int order;
+	const struct collect_label_set *lp = collect_index_labels(index, a),
+				       *lq = collect_index_labels(index, b);
+	const struct collect_label_set *op = collect_index_def(index, a)->labels,
+				       *oq = collect_index_def(index, b)->labels;
 
-	if (lp->hash != lq->hash)
-		return lp->hash < lq->hash ? -1 : 1;
-	if (op->hash != oq->hash)
-		return op->hash < oq->hash ? -1 : 1;
-	order = strcmp(lp->text, lq->text);
-	return order ? order : strcmp(op->text, oq->text);
+	return BASE_ORDER(lp->hash, lq->hash) ?: BASE_ORDER(op->hash, oq->hash) ?:
+	       strcmp(lp->text, lq->text) ?: strcmp(op->text, oq->text);
+}
+
+static bool is_fractional(const struct collect_index *x, const struct collect_item *i)
+{
+	return collect_index_def(x, i)->metric.kind == SL_KIND_COUNTER_F64;
 }
 
 /* Fractional counters come first, because the first item of a sum decides the sum's type. */
 static int by_labels_and_age(const void *a, const void *b, void *index)
 {
 	const struct collect_item *p = a, *q = b;
-	int order = by_labels(a, b, index);
-	bool f, g;
 
-	if (order)
-		return order;
-	f = collect_index_def(index, p)->metric.kind == SL_KIND_COUNTER_F64;
-	g = collect_index_def(index, q)->metric.kind == SL_KIND_COUNTER_F64;
-	if (f != g)
-		return f ? -1 : 1;
-	return p->source < q->source ? -1 : p->source > q->source;
+	return by_labels(a, b, index) ?: is_fractional(index, q) - is_fractional(index, p) ?:
+	       BASE_ORDER(p->source, q->source);
 }
 
 /* Returns true if the cells of both metrics can be added. */
@@ -604,21 +584,15 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 	return t;
 }
 
-static bool is_f64(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
-	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
-}
-
 /* Returns true if a < b. NaN is neither the minimum nor the maximum. */
 static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
 {
-	return is_f64(m) ? region_f64(a) < region_f64(b) : (int64_t)a < (int64_t)b;
+	return collect_is_f64(m) ? region_f64(a) < region_f64(b) : (int64_t)a < (int64_t)b;
 }
 
 static bool is_nan(const struct region_metric *m, uint64_t a)
 {
-	return is_f64(m) && isnan(region_f64(a));
+	return collect_is_f64(m) && isnan(region_f64(a));
 }
 
 /* Returns true if combining two gauges selects the value of `from`. */
@@ -635,19 +609,17 @@ static bool takes_other(const struct region_metric *m, const uint64_t *to, const
 /* Returns true if the metric is a gauge that selects one of several values. */
 static bool is_one_of(const struct region_metric *m)
 {
-	uint32_t combine = combine_of(m);
+	const uint32_t combine = combine_of(m);
+	const bool gauge = m->kind == SL_KIND_GAUGE ||
+			   (collect_is_f64(m) && m->kind != SL_KIND_COUNTER_F64);
 
-	if (m->kind == SL_KIND_GAUGE_TIMED)
-		return combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX ||
-		       combine == SL_COMBINE_MOST_RECENT;
-	return (m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
-		m->kind == SL_KIND_UNKNOWN) &&
-	       (combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX);
+	return gauge && (combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX ||
+			 (combine == SL_COMBINE_MOST_RECENT && m->kind == SL_KIND_GAUGE_TIMED));
 }
 
 void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
-	bool f64 = is_f64(m);
+	bool f64 = collect_is_f64(m);
 	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
 	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
 
@@ -677,18 +649,14 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
-	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
+	const bool room = old || c->retired_cells + def->metric.cells <= RETIRED_CELLS_MAX;
+
+	t = room ? calloc(1, bytes) : NULL;
+	if (!t) {
 		relaxed_add(c->retired_lost, 1);
 		return;
 	}
-	t = calloc(1, bytes);
-	if (t)
-		t->labels = collect_label_set_copy(r->group);
-	if (!t || !t->labels) {
-		free(t);
-		relaxed_add(c->retired_lost, 1);
-		return;
-	}
+	t->labels = collect_label_set_ref(r->group);
 	t->refs = 1;
 	t->tenant = collect_tenant_ref(r->tenant);
 	t->def = old ? old->def : def;
@@ -779,9 +747,7 @@ static int by_instance_and_end(const void *a, const void *b)
 	const struct collect_ended *x = *(struct collect_ended *const *)a,
 				   *y = *(struct collect_ended *const *)b;
 
-	if (x->instance != y->instance)
-		return x->instance < y->instance ? -1 : 1;
-	return x->ended_ns < y->ended_ns ? -1 : x->ended_ns > y->ended_ns;
+	return BASE_ORDER(x->instance, y->instance) ?: BASE_ORDER(x->ended_ns, y->ended_ns);
 }
 
 static bool take_ended(struct collect_index *x, struct collect_collector *c)
@@ -802,21 +768,13 @@ static bool take_ended(struct collect_index *x, struct collect_collector *c)
 const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
 						int64_t ended_ns)
 {
-	struct collect_ended key = {.instance = instance, .ended_ns = ended_ns};
-	struct collect_ended *of = &key, **found = NULL;
-
-	if (x->endeds)
-		found = bsearch(&of, x->ended, x->endeds, sizeof(*x->ended), by_instance_and_end);
-	return found ? *found : NULL;
-}
-
-const struct collect_ended *collect_index_last_ended(const struct collect_index *x,
-						     uint64_t instance)
-{
+	struct collect_ended key = {.instance = instance, .ended_ns = ended_ns ?: INT64_MAX};
+	struct collect_ended *of = &key, *e;
 	size_t after;
 
-	BASE_LOWER_BOUND(after, 0, x->endeds, x->ended[after]->instance <= instance);
-	return after && x->ended[after - 1]->instance == instance ? x->ended[after - 1] : NULL;
+	BASE_LOWER_BOUND(after, 0, x->endeds, by_instance_and_end(&x->ended[after], &of) <= 0);
+	e = after ? x->ended[after - 1] : NULL;
+	return e && e->instance == instance && (!ended_ns || e->ended_ns == ended_ns) ? e : NULL;
 }
 
 /* ---- the complete index ---- */

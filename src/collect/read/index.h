@@ -70,12 +70,9 @@ void collect_index_put(struct collect_index *x);
 size_t collect_index_family(const struct collect_index *x, const char *name);
 /* Returns the position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
-/* Returns the region with this instance that ended at that time, or NULL. */
+/* Returns the region with this instance that ended at that time, or last if it is 0, or NULL. */
 const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
 						int64_t ended_ns);
-/* Returns the region with this instance that ended last, or NULL. */
-const struct collect_ended *collect_index_last_ended(const struct collect_index *x,
-						     uint64_t instance);
 /*
  * Returns false if the current index leaves out the family of the definition. Control thread only.
  */

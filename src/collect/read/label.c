@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* label.c - renders and copies label sets */
+/* label.c - renders label sets */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collect/read/label.h"
+#include "export/render.h"
 #include "region/text.h"
 
 #define PREFIX "exported_"
@@ -53,8 +54,12 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	values = keys + count;
 	at = (char *)(values + count);
 	out = at + strings;
-	*set = (struct collect_label_set){
-		.count = count, .text = out, .keys = keys, .values = values, .bytes = bytes};
+	*set = (struct collect_label_set){.refs = 1,
+					  .count = count,
+					  .text = out,
+					  .keys = keys,
+					  .values = values,
+					  .bytes = bytes};
 	for (uint32_t i = 0; i < count; i++) {
 		size_t k = strlen(labels[i].key), v = strlen(labels[i].value);
 		const bool plain = is_plain(labels[i].key);
@@ -79,45 +84,19 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	return set;
 }
 
-struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from)
-{
-	struct region_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
-	struct collect_label_set *set;
-
-	if (!labels)
-		return NULL;
-	for (uint32_t i = 0; i < from->count; i++)
-		labels[i] = (struct region_text_label){from->keys[i], from->values[i]};
-	set = collect_label_set_new(labels, from->count);
-	free(labels);
-	return set;
-}
-
-static bool is_alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 /*
- * Clients that do not accept UTF-8 see "container.id" as "container_id": each character that a
- * plain key cannot have is replaced by an underscore. Plain keys must be equal.
+ * Clients that do not accept UTF-8 see "container.id" as "container_id". Taken keys are plain. A
+ * key is a metric's, perhaps with prefixes.
  */
-static bool looks_like(const char *key, const char *taken)
-{
-	for (; *key && *taken; taken++) {
-		if (*key != *taken && (is_alnum(*key) || *key == '_' || *taken != '_'))
-			return false;
-		/* Skip the continuation bytes of a UTF-8 character. */
-		for (key++; ((unsigned char)*key & 0xc0) == 0x80;)
-			key++;
-	}
-	return !*key && !*taken;
-}
-
 static bool is_taken(const char *key, const char *const *taken, uint32_t count)
 {
+	char plain[4 * (SL_NAME_MAX + 1)];
+
+	if (strlen(key) >= sizeof(plain))
+		return false; /* no taken key is as long */
+	export_underscores(plain, key, false);
 	for (uint32_t i = 0; i < count; i++)
-		if (looks_like(key, taken[i]))
+		if (!strcmp(plain, taken[i]))
 			return true;
 	return false;
 }

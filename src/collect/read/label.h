@@ -9,11 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
+#include "collect/read/ref.h"
 #include "region/decode.h"
 
-/* An immutable label set in one allocation. */
+/* An immutable label set in one allocation, shared by reference. */
 struct collect_label_set {
+	unsigned int refs;
 	uint32_t count;
 	uint32_t text_bytes;
 	bool utf8;		 /* a key needs UTF-8 and is quoted */
@@ -24,13 +27,19 @@ struct collect_label_set {
 	size_t bytes; /* size of the allocation */
 };
 
-/*
- * Both copy their argument and return NULL with errno ENOMEM on failure. Free the result with
- * free().
- */
+/* Copies the labels. Returns NULL with errno ENOMEM on failure. */
 struct collect_label_set *collect_label_set_new(const struct region_text_label *labels,
 						uint32_t count);
-struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from);
+static inline struct collect_label_set *collect_label_set_ref(struct collect_label_set *set)
+{
+	collect_ref_get(&set->refs);
+	return set;
+}
+static inline void collect_label_set_put(struct collect_label_set *set)
+{
+	if (set && collect_ref_put(&set->refs))
+		free(set);
+}
 /*
  * Renames labels whose keys are taken to exported_KEY, as Prometheus does with a target's labels.
  * The prefix is repeated while the new key is taken or used by another label. Returns false if out

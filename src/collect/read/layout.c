@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "base/hash.h"
+#include "collect/read/calc.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/ref.h"
 
@@ -179,7 +181,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 					   d->type == EXPORT_FAMILY_COUNTER)
 			      : NULL;
 	if (!d->family) {
-		free(d->labels);
+		collect_label_set_put(d->labels);
 		free(d);
 		return NULL;
 	}
@@ -233,7 +235,7 @@ static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 	base_table_remove(&c->defs.defs, d);
 	family_put(c, d->family);
 	relaxed_sub(c->memory, d->bytes);
-	free(d->labels);
+	collect_label_set_put(d->labels);
 	free(d);
 }
 
@@ -263,8 +265,7 @@ static void fill_column(struct collect_layout *l, const struct region_metric *m,
 					       .id = m->id,
 					       .removed = m->removed,
 					       .created_ns = m->created_ns};
-	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
-		    m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
+	l->f64[i] = collect_is_f64(m);
 	l->scalar = l->scalar && m->cells == 1 && !m->removed;
 }
 
@@ -306,16 +307,10 @@ static int by_series(const void *a, const void *b)
 {
 	const struct collect_column *p = *(const struct collect_column *const *)a;
 	const struct collect_column *q = *(const struct collect_column *const *)b;
-	int order;
 
-	if (p->def->family != q->def->family)
-		return p->def->family < q->def->family ? -1 : 1;
-	if (p->def->type != q->def->type)
-		return p->def->type < q->def->type ? -1 : 1;
-	order = strcmp(p->def->labels->text, q->def->labels->text);
-	if (order)
-		return order;
-	return p < q ? -1 : p > q;
+	return BASE_ORDER(p->def->family, q->def->family) ?:
+	       BASE_ORDER(p->def->type, q->def->type) ?:
+	       strcmp(p->def->labels->text, q->def->labels->text) ?: BASE_ORDER(p, q);
 }
 
 /*

@@ -25,16 +25,12 @@
 #define SETTLE_NS 2000000000u
 #define OPEN_NS	  1000000000u /* time between two attempts to open a link */
 
-static int open_link(struct collect_link *l, char *error, size_t error_bytes)
+int collect_link_open(struct collect_link *l, char *error, size_t error_bytes)
 {
 	l->fabric = fabric_open(l->host->target, &l->c->opts.fabric);
-	if (!l->fabric) {
-		int err = -errno;
-
-		snprintf(error, error_bytes, "%s",
-			 *fabric_error() ? fabric_error() : strerror(-err));
-		return err;
-	}
+	if (!l->fabric)
+		return base_fail(error, error_bytes, -errno, "%s",
+				 *fabric_error() ? fabric_error() : strerror(errno));
 	l->dir = calloc(1, sizeof(*l->dir));
 	if (!l->dir || collect_reads_init(l) || !base_table_init(&l->by_instance))
 		return -ENOMEM;
@@ -55,20 +51,11 @@ static void close_link(struct collect_link *l)
 	relaxed_store(l->state, FABRIC_DOWN);
 }
 
-int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
-		      unsigned int queue, char *error, size_t error_bytes)
-{
-	*l = (struct collect_link){.c = w->c, .host = h, .worker = w, .queue = queue};
-	pthread_mutex_init(&l->stats_lock, NULL);
-	h->link[queue] = l;
-	return open_link(l, error, error_bytes);
-}
-
-void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
-			     struct collect_host *h, unsigned int queue)
+void collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
+		       unsigned int queue)
 {
 	*l = (struct collect_link){
-		.c = w->c, .host = h, .worker = w, .queue = queue, .tried = true};
+		.c = w->c, .host = h, .worker = w, .queue = queue, .tried = !*h->target};
 	pthread_mutex_init(&l->stats_lock, NULL);
 	h->link[queue] = l;
 }
@@ -251,7 +238,7 @@ static bool is_open(struct collect_link *l, uint64_t now_ns)
 		return true;
 	if (!__atomic_load_n(&l->host->wanted, __ATOMIC_ACQUIRE) || now_ns < l->open_ns)
 		return false;
-	failed = open_link(l, error, sizeof(error));
+	failed = collect_link_open(l, error, sizeof(error));
 	if (failed && !l->failed)
 		base_logf(BASE_WARN, "collect",
 			  "host cannot be read, will retry host=%s error=\"%s\"", l->host->target,

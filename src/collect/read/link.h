@@ -90,11 +90,10 @@ struct collect_link {
 	uint64_t stats_ns;
 };
 
-int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
-		      unsigned int queue, char *error, size_t error_bytes);
-/* Initializes the link of a spare host, which has no connection until the host is wanted. */
-void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
-			     struct collect_host *h, unsigned int queue);
+void collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
+		       unsigned int queue);
+/* The link of a spare host is opened when the host is wanted. Returns 0 or -errno. */
+int collect_link_open(struct collect_link *l, char *error, size_t error_bytes);
 void collect_link_free(struct collect_link *l);
 /*
  * Drives the connection, takes completions and posts READs. Returns true if there was anything to

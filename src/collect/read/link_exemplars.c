@@ -59,10 +59,9 @@ static bool take_elements(struct collect_link *l, struct collect_op *op, struct 
 	return true;
 }
 
-static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
-	(void)l, (void)read, (void)now_ns;
+	(void)l, (void)now_ns;
 	op->region->exemplars_busy = false;
 }
 

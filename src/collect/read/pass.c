@@ -215,18 +215,13 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 	}
 	if (!missing)
 		return true;
-	if (!last) {
-		read->offset = pr->offset + low;
-		read->length = high - low;
-		read->to = (uint8_t *)read->to + (low - op->low);
-		op->low = low;
-		op->high = high;
-		if (r->slow)
-			collect_turn_pay(r, high - low);
-		return false;
+	if (!collect_reads_narrow(op, read, low, high)) {
+		r->missing += missing;
+		return true;
 	}
-	r->missing += missing;
-	return true;
+	if (r->slow)
+		collect_turn_pay(r, high - low);
+	return false;
 }
 
 static void show_values(struct collect_link *l, struct collect_region *r, const uint64_t *cell)
@@ -370,12 +365,10 @@ static void fail_read(struct collect_link *l, struct collect_op *op, int status,
 	collect_region_read_failed(l, op, status, now_ns);
 }
 
-static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
-	(void)read;
 	r->plan_ops--;
 	if (r->pass && !r->plan_ops && (r->pass_read >= r->plan.reads || r->failed))
 		pass_done(l, r, now_ns);

@@ -196,14 +196,11 @@ bool collect_collector_ended(struct collect_collector *c, uint64_t instance)
 
 /* ---- buckets ---- */
 
-static const struct past_histogram *find_histogram(const struct past_region *r, uint32_t column,
-						   const struct collect_def *def, uint32_t buckets)
+static struct past_histogram *find_column(const struct past_region *r, uint32_t metric)
 {
-	for (size_t i = 0; i < r->histograms; i++)
-		if (r->histogram[i].column == column)
-			return r->histogram[i].def == def && r->histogram[i].buckets == buckets
-				       ? &r->histogram[i]
-				       : NULL;
+	for (size_t i = 0; r && i < r->histograms; i++)
+		if (r->histogram[i].column == metric)
+			return &r->histogram[i];
 	return NULL;
 }
 
@@ -243,7 +240,9 @@ static bool make_histograms(struct collect_past *p, struct past_region *r,
 			continue;
 		}
 		h = &to.histogram[to.histograms++];
-		old = find_histogram(r, i, def, m->bucket_count);
+		old = find_column(r, i);
+		if (old && (old->def != def || old->buckets != m->bucket_count))
+			old = NULL;
 		/* What was copied from elsewhere may have been counted long ago. */
 		*h = old ? *old
 			 : (struct past_histogram){.column = i,
@@ -442,14 +441,6 @@ void collect_past_free(struct collect_past *p)
 }
 
 /* ---- reading ---- */
-
-static struct past_histogram *find_column(const struct past_region *r, uint32_t metric)
-{
-	for (size_t i = 0; r && i < r->histograms; i++)
-		if (r->histogram[i].column == metric)
-			return &r->histogram[i];
-	return NULL;
-}
 
 ssize_t collect_collector_observed(struct collect_collector *c, const struct collect_series_ref *of,
 				   int64_t from_ns, int64_t to_ns,

@@ -61,6 +61,19 @@ struct collect_op *collect_reads_new(struct collect_link *l, const struct collec
 	return op;
 }
 
+bool collect_reads_narrow(struct collect_op *op, struct fabric_read *read, uint32_t low,
+			  uint32_t high)
+{
+	if (op->tries == LINK_TRIES - 1)
+		return false;
+	read->offset += low - op->low;
+	read->to = (uint8_t *)read->to + (low - op->low);
+	read->length = high - low;
+	op->low = low;
+	op->high = high;
+	return true;
+}
+
 bool collect_reads_post(struct collect_link *l, uint64_t now_ns)
 {
 	uint32_t before = l->op_posted + l->reposts;
@@ -115,7 +128,7 @@ static void complete_read(struct collect_link *l, struct fabric_read *read, uint
 	if (op->region)
 		op->region->ops--;
 	if (op->kind->over)
-		op->kind->over(l, op, read, now_ns);
+		op->kind->over(l, op, now_ns);
 }
 
 bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)

@@ -32,8 +32,7 @@ struct collect_op_kind {
 	 * Called after take or failed: the READ is no longer in flight and op is about to be
 	 * reused.
 	 */
-	void (*over)(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns);
+	void (*over)(struct collect_link *l, struct collect_op *op, uint64_t now_ns);
 };
 
 struct collect_op {
@@ -44,7 +43,7 @@ struct collect_op {
 	 * meaning depends on the kind: an entry, a READ of the plan, or a byte offset in the schema
 	 */
 	uint32_t index;
-	uint32_t low, high; /* for a pass: range of bytes within the plan's READ */
+	uint32_t low, high; /* the range of bytes of the first READ that is read this time */
 	/* the fetch to answer; owned by fetch.c until it is answered */
 	struct collect_fetch *fetch;
 	uint8_t tries;
@@ -59,6 +58,12 @@ void collect_reads_free(struct collect_link *l);
 struct collect_op *collect_reads_new(struct collect_link *l, const struct collect_op_kind *kind,
 				     struct collect_region *r, const struct fabric_remote *remote,
 				     uint64_t offset, uint32_t length);
+/*
+ * Narrows a READ down to the range [low, high) of the first READ, for `take` to return false.
+ * Returns false without a change if no retry is left.
+ */
+bool collect_reads_narrow(struct collect_op *op, struct fabric_read *read, uint32_t low,
+			  uint32_t high);
 /* Posts as many new and repeated READs as the fabric accepts. Returns true if there were any. */
 bool collect_reads_post(struct collect_link *l, uint64_t now_ns);
 /* Takes completions. Returns true if there were any. */

@@ -2,7 +2,6 @@
 #include "collect/read/receivers.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "collect/read/self.h"
 
@@ -21,39 +20,33 @@ static bool begin_walk(struct collect_self *s)
 	return true;
 }
 
-/* Makes one series per receiver and counter of its export_push_stats. */
-static bool by_receiver(struct collect_self *s, struct export_series *out)
+static const void *receiver_at(struct collect_self *s, struct export_series *out)
 {
-	const struct collect_self_family *f = s->family;
-	const struct collect_self_counter *counter = &f->counter[s->at % f->counters];
 	const struct collect_receivers *r = s->arg;
-	const struct receivers_walk *w = s->own;
-	const size_t i = s->at / f->counters;
+	const size_t i = s->at / s->family->counters;
 	const struct region_text_label labels[] = {{"to", i < r->n ? r->receiver[i].to : ""},
-						   {f->key, counter->label}};
-	uint64_t value;
+						   collect_self_by(s)};
 
-	if (i == r->n)
-		return false;
-	memcpy(&value, (const char *)&w->stats[i] + counter->offset, sizeof(value));
-	return collect_self_labels(s, out, labels, f->key ? 2 : 1) && collect_self_u64(out, value);
+	return i < r->n && collect_self_labels(s, out, labels, s->family->key ? 2 : 1)
+		       ? &((const struct receivers_walk *)s->own)->stats[i]
+		       : NULL;
 }
 
-#define OF_PUSH(label, field) OF(label, OWN, export_push_stats, field)
+#define OF_PUSH(label, field) OF(label, FOUND, export_push_stats, field)
 static const struct collect_self_family push_families[] = {
 	{"sidelight_push_dropped", COUNTER, "",
-	 "Samples or alerts not delivered to a receiver, by cause.", .series = by_receiver,
+	 "Samples or alerts not delivered to a receiver, by cause.", .find = receiver_at,
 	 BY_LABEL("cause", OF_PUSH("full", dropped_full), OF_PUSH("refused", dropped_refused),
 		  OF_PUSH("partial", dropped_partial), OF_PUSH("old", dropped_old),
 		  OF_PUSH("stopping", dropped_stopping), OF_PUSH("corrupt", dropped_corrupt))},
 	{"sidelight_push_errors", COUNTER, "", "Failed deliveries that will be retried, by cause.",
-	 .series = by_receiver,
+	 .find = receiver_at,
 	 BY_LABEL("cause", OF_PUSH("connect", errors_connect), OF_PUSH("timeout", errors_timeout),
 		  OF_PUSH("status", errors_status), OF_PUSH("secret", errors_secret))},
 	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
-	 .series = by_receiver, SINGLE(OF_PUSH(NULL, sent_items))},
+	 .find = receiver_at, SINGLE(OF_PUSH(NULL, sent_items))},
 	{"sidelight_push_waiting_bytes", GAUGE, "bytes", "Bytes queued for a receiver.",
-	 .series = by_receiver, SINGLE(OF_PUSH(NULL, waiting_bytes))},
+	 .find = receiver_at, SINGLE(OF_PUSH(NULL, waiting_bytes))},
 };
 
 static const struct collect_part receivers_part = {

@@ -76,8 +76,8 @@ void collect_region_put(struct collect_region *r)
 	bytes += r->group ? r->group->bytes : 0;
 	relaxed_sub(r->c->memory, bytes);
 	free(r->info);
-	free(r->labels);
-	free(r->group);
+	collect_label_set_put(r->labels);
+	collect_label_set_put(r->group);
 	collect_tenant_put(r->tenant);
 	free(r);
 }
@@ -192,7 +192,7 @@ static int make_labels(struct collect_region *r, const char *hostname)
 		return -ENOMEM;
 	if (*hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};
-	n += collect_tenant_labels(r->tenant, labels + n);
+	n += r->tenant->exempt ? 0 : collect_tenant_labels(r->tenant, labels + n);
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
@@ -234,8 +234,8 @@ static int adopt_info(struct collect_region *r, const struct region_info *info,
 	free(attested);
 	if (!r->info || make_labels(r, hostname)) {
 		free(r->info);
-		free(r->labels);
-		free(r->group);
+		collect_label_set_put(r->labels);
+		collect_label_set_put(r->group);
 		r->info = NULL;
 		r->labels = r->group = NULL;
 		return -ENOMEM;

@@ -133,13 +133,11 @@ static bool take_names(struct collect_link *l, struct collect_op *op, struct fab
 	return true;
 }
 
-static void identity_over(struct collect_link *l, struct collect_op *op,
-			  const struct fabric_read *read, uint64_t now_ns)
+static void identity_over(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 	uint64_t known = op->kind->take == take_names ? r->named : r->attested;
 
-	(void)read;
 	if (r->gone || r->step != STEP_HEADER || op->epoch != l->epoch)
 		return;
 	if (known != r->entry_id) {

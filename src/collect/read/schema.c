@@ -83,16 +83,8 @@ static bool take_created(struct collect_region *r, struct collect_op *op, struct
 	}
 	if (low == UINT32_MAX)
 		return true;
-	if (op->tries == LINK_TRIES - 1) {
-		r->schema_failed = true;
-		return true;
-	}
-	read->offset += low - from;
-	read->to = (uint8_t *)read->to + (low - from);
-	read->length = high - low;
-	op->low = low;
-	op->high = high;
-	return false;
+	r->schema_failed = !collect_reads_narrow(op, read, low, high);
+	return r->schema_failed;
 }
 
 static bool take_piece(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
@@ -123,12 +115,11 @@ static void fail_piece(struct collect_link *l, struct collect_op *op, int status
 	op->region->schema_failed = true;
 }
 
-static void end_piece(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		      uint64_t now_ns)
+static void end_piece(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
-	(void)read, (void)now_ns;
+	(void)now_ns;
 	r->schema_got += piece_bytes(r, op->index);
 	if (r->schema_step == SCHEMA_READING && r->schema_got == r->schema_posted &&
 	    (r->schema_posted == r->schema_length || r->schema_failed))

@@ -18,7 +18,7 @@
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n)
 {
-	free(s->labels);
+	collect_label_set_put(s->labels);
 	s->labels = collect_label_set_new(labels, n);
 	if (!s->labels)
 		return false;
@@ -33,9 +33,7 @@ bool collect_self_labels(struct collect_self *s, struct export_series *out,
 bool collect_self_label(struct collect_self *s, struct export_series *out, const char *key,
 			const char *value)
 {
-	struct region_text_label label = {key, value};
-
-	return collect_self_labels(s, out, &label, 1);
+	return SELF_LABELS(s, out, {key, value});
 }
 
 bool collect_self_u64(struct export_series *out, uint64_t v)
@@ -99,23 +97,42 @@ uint64_t collect_self_sum(const struct collect_self *s, const void *found,
 	for (unsigned int i = 0; n->owner == WORKERS && i < s->c->workers; i++)
 		sum += load_at(&s->c->worker[i], n->offset);
 	for (size_t i = 0; n->owner != WORKERS && i < s->c->hosts; i++)
-		sum += sum_of_host(&s->c->host[i], n);
+		sum += n->owner == BESIDE ? load_at(s->c->host[i].beside, n->offset)
+					  : sum_of_host(&s->c->host[i], n);
 	return sum;
+}
+
+struct region_text_label collect_self_by(const struct collect_self *s)
+{
+	const struct collect_self_family *f = s->family;
+
+	return (struct region_text_label){f->key, f->counter[s->at % f->counters].label};
+}
+
+/* The sum of counter s->at and those after it that have the same label; s->at: the last of them. */
+static uint64_t sum_label(struct collect_self *s)
+{
+	const struct collect_self_family *f = s->family;
+	const char *label = f->counter[s->at].label;
+	uint64_t v = collect_self_sum(s, NULL, &f->counter[s->at]);
+
+	while (s->at + 1 < f->counters && (!label || !strcmp(f->counter[s->at + 1].label, label)))
+		v += collect_self_sum(s, NULL, &f->counter[++s->at]);
+	return v;
 }
 
 bool collect_self_counters(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_self_family *f = s->family;
-	const struct collect_self_counter *n = &f->counter[f->find ? 0 : s->at];
 	const void *found = f->find ? f->find(s, out) : NULL;
 	uint64_t v;
 
 	if (f->find ? !found : s->at >= f->counters)
 		return false;
-	if (!f->find && !(f->key ? collect_self_label(s, out, f->key, n->label)
+	if (!f->find && !(f->key ? collect_self_label(s, out, f->key, f->counter[s->at].label)
 				 : collect_self_labels(s, out, NULL, 0)))
 		return false;
-	v = collect_self_sum(s, found, n);
+	v = found ? collect_self_sum(s, found, &f->counter[s->at % f->counters]) : sum_label(s);
 	return strcmp(f->unit, "seconds") ? collect_self_u64(out, v)
 					  : collect_self_f64(out, (double)v * 1e-9);
 }
@@ -250,11 +267,6 @@ int collect_self_next(struct collect_self *s, struct export_series *out)
 	return 1;
 }
 
-void collect_self_left_out(struct collect_self *s, size_t series)
-{
-	s->left_out_series = series;
-}
-
 void collect_self_end(struct collect_self *s)
 {
 	if (!s)
@@ -265,6 +277,6 @@ void collect_self_end(struct collect_self *s)
 			s->c->part[i].of->walk_end(s);
 		free(s->own);
 	}
-	free(s->labels);
+	collect_label_set_put(s->labels);
 	free(s);
 }

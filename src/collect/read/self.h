@@ -24,7 +24,7 @@ struct collect_self {
 	uint64_t now_ns;
 	struct collect_label_set *labels; /* labels of the last series */
 	struct collect_collector_totals totals;
-	uint64_t left_out_series;
+	uint64_t left_out_series; /* set by source.c */
 	/* Used by self.c. */
 	size_t next; /* next family */
 	const struct collect_self_family *family;
@@ -48,7 +48,8 @@ struct collect_self_family {
 	 */
 	const char *key;
 	/*
-	 * finds object s->at, whose counters are exposed, and sets its labels; NULL: use the owner
+	 * finds object s->at / counters, whose counters are exposed, and sets the labels, with
+	 * collect_self_by() if there are several counters; NULL: use the owner
 	 */
 	const void *(*find)(struct collect_self *s, struct export_series *out);
 };
@@ -85,10 +86,10 @@ struct collect_self_group {
 
 /*
  * The owner of a counter. OWN: collect_self.own. ATTACHED: collect_self.arg. FOUND: the object that
- * the family finds. Counters of workers and links are summed over all workers and links; a fabric's
- * counters belong to a link and are protected by its lock.
+ * the family finds. Counters of workers, links and collect_host.beside are summed over all of them;
+ * a fabric's counters belong to a link and are protected by its lock.
  */
-enum collect_self_owner { COLLECTOR, WALK, OWN, ATTACHED, FOUND, WORKERS, LINKS, FABRIC };
+enum collect_self_owner { COLLECTOR, WALK, OWN, ATTACHED, FOUND, WORKERS, BESIDE, LINKS, FABRIC };
 
 struct collect_self_counter {
 	const char *label;
@@ -108,7 +109,10 @@ struct collect_self_counter {
 #define OF_LINKS(label, field)	   OF(label, LINKS, collect_link, field)
 #define OF_FABRIC(label, field)	   OF(label, FABRIC, fabric_stats, field)
 
-/* Members of a family. BY_LABEL: one series per counter. EACH: one per object that is found. */
+/*
+ * Members of a family. BY_LABEL: one series per label, the sum of adjacent counters with this
+ * label. EACH: one series per object that is found.
+ */
 #define SINGLE(...) BY_LABEL(NULL, __VA_ARGS__)
 #define BY_LABEL(by, ...)                                                           \
 	.key = (by), .counter = (const struct collect_self_counter[]){__VA_ARGS__}, \
@@ -127,6 +131,8 @@ struct collect_self_counter {
 		return var && (value);                                      \
 	}
 
+/* Returns the label that tells the counters of a found object apart. */
+struct region_text_label collect_self_by(const struct collect_self *s);
 /* Makes the series of the family's counters. Used if a family has no `series` of its own. */
 bool collect_self_counters(struct collect_self *s, struct export_series *out);
 /* found: the object for FOUND; for LINKS and FABRIC a host, or NULL for all hosts. */
@@ -135,6 +141,11 @@ uint64_t collect_self_sum(const struct collect_self *s, const void *found,
 
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n);
+/* The same with labels given one by one: {KEY, VALUE}, ... */
+#define SELF_LABELS(s, out, ...)                                                      \
+	collect_self_labels(s, out, (const struct region_text_label[]){__VA_ARGS__},  \
+			    sizeof((const struct region_text_label[]){__VA_ARGS__}) / \
+				    sizeof(struct region_text_label))
 bool collect_self_label(struct collect_self *s, struct export_series *out, const char *key,
 			const char *value);
 bool collect_self_u64(struct export_series *out, uint64_t v);

@@ -77,7 +77,6 @@ static bool fill_latency(struct collect_self *s, struct export_series *out)
 
 static const void *host_at(struct collect_self *s, struct export_series *out)
 {
-	struct region_text_label labels[3];
 	const struct collect_host *h;
 
 	while (s->at < s->c->hosts && !relaxed_load(s->c->host[s->at].wanted))
@@ -85,10 +84,10 @@ static const void *host_at(struct collect_self *s, struct export_series *out)
 	if (s->at >= s->c->hosts)
 		return NULL;
 	h = &s->c->host[s->at];
-	labels[0] = (struct region_text_label){"host", collect_host_name(h)};
-	labels[1] = (struct region_text_label){"target", collect_host_target(h)};
-	labels[2] = (struct region_text_label){"fabric", relaxed_load(h->fabric)};
-	return collect_self_labels(s, out, labels, 3) ? h : NULL;
+	return SELF_LABELS(s, out, {"host", collect_host_name(h)},
+			   {"target", collect_host_target(h)}, {"fabric", relaxed_load(h->fabric)})
+		       ? h
+		       : NULL;
 }
 
 SERIES(host_up, struct collect_host, h, host_at(s, out),

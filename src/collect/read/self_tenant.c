@@ -10,7 +10,7 @@
 static const void *tenant_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_tenant *t, *before;
-	struct region_text_label labels[6];
+	struct region_text_label labels[3 + COLLECT_TENANT_LABELS];
 	uint32_t n = 0;
 	char key[20];
 
@@ -27,11 +27,7 @@ static const void *tenant_at(struct collect_self *s, struct export_series *out)
 	labels[n++] = (struct region_text_label){"host", collect_host_name(t->host)};
 	labels[n++] = (struct region_text_label){"target", t->host->target};
 	labels[n++] = (struct region_text_label){"tenant", key};
-	labels[n++] = (struct region_text_label){"uid", t->uid};
-	if (*t->container)
-		labels[n++] = (struct region_text_label){"container_id", t->container};
-	if (*t->pod)
-		labels[n++] = (struct region_text_label){"pod_uid", t->pod};
+	n += collect_tenant_labels(t, labels + n);
 	return collect_self_labels(s, out, labels, n) ? t : NULL;
 }
 

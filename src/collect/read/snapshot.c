@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/link.h"
 #include "collect/read/ref.h"
@@ -41,7 +42,6 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 					      const struct collect_region *r)
 {
 	size_t bytes = sizeof(struct collect_snapshot) + layout->cells * sizeof(uint64_t);
-	uint64_t seed = r->instance ^ r->c->seed;
 	struct collect_snapshot *b = calloc(1, bytes);
 
 	if (!b)
@@ -62,7 +62,7 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 	/*
 	 * The first chunk has a random length: otherwise all regions would pack in the same round.
 	 */
-	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
+	b->target = 1 + (uint32_t)(base_hash_u64(r->instance) % COLLECT_COLUMN_ROWS);
 	if (r->worker->ring.word && layout->columns)
 		take_rows(b, r);
 	relaxed_add(r->c->memory, b->bytes);
@@ -83,37 +83,6 @@ void collect_snapshot_put(struct collect_snapshot *b, struct collect_collector *
 	free(b->since_ns);
 	collect_layout_put(b->layout);
 	free(b);
-}
-
-uint64_t collect_history_word(const struct collect_column *col, const uint64_t *cell)
-{
-	const struct region_metric *m = &col->def->metric;
-	uint64_t count = 0;
-
-	if (col->removed)
-		return 0;
-	if (m->kind == SL_KIND_SUMMARY)
-		return cell[col->cell + SL_SUMMARY_COUNT];
-	if (!region_is_histogram(m))
-		return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
-	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
-		count += cell[col->cell + i];
-	return count;
-}
-
-double collect_history_double(const struct region_metric *m, uint64_t word)
-{
-	switch (m->kind) {
-	case SL_KIND_COUNTER_F64:
-	case SL_KIND_GAUGE_F64:
-	case SL_KIND_UNKNOWN:
-	case SL_KIND_GAUGE_TIMED:
-		return region_f64(word);
-	case SL_KIND_GAUGE:
-		return (double)(int64_t)word;
-	default:
-		return (double)word;
-	}
 }
 
 uint64_t collect_snapshot_flush(const struct collect_snapshot *b, struct collect_worker *w,
@@ -154,7 +123,7 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 				relaxed_store(row[i], cell[l->column[i].cell]);
 		else
 			for (uint32_t i = 0; i < l->columns; i++)
-				relaxed_store(row[i], collect_history_word(&l->column[i], cell));
+				relaxed_store(row[i], collect_column_word(&l->column[i], cell));
 		rows++;
 	}
 	relaxed_store(b->chunk, chunk);

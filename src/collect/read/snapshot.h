@@ -7,6 +7,7 @@
 #ifndef SL_COLLECT_READ_SNAPSHOT_H
 #define SL_COLLECT_READ_SNAPSHOT_H
 
+#include "collect/read/calc.h"
 #include "collect/read/history.h"
 #include "collect/read/layout.h"
 
@@ -55,8 +56,10 @@ void collect_snapshot_read(const struct collect_snapshot *s, uint32_t first, uin
  */
 uint64_t collect_snapshot_begin(const struct collect_snapshot *s);
 bool collect_snapshot_retry(const struct collect_snapshot *s, uint64_t seq);
-/* The word that the history stores for a column, and the value of such a word. */
-uint64_t collect_history_word(const struct collect_column *col, const uint64_t *cell);
-double collect_history_double(const struct region_metric *m, uint64_t word);
+/* The word that the history stores for a column; cell: the cells of all columns. */
+static inline uint64_t collect_column_word(const struct collect_column *col, const uint64_t *cell)
+{
+	return col->removed ? 0 : collect_history_word(&col->def->metric, cell + col->cell);
+}
 
 #endif

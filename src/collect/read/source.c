@@ -13,6 +13,8 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/index.h"
+#include "collect/read/self.h"
+#include "collect/read/turn.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
@@ -34,15 +36,12 @@ struct source_walk {
 	size_t label_room;
 	uint64_t *cell, *more;
 	size_t cell_room, more_room;
-	/*
-	 * Exemplars of the last series, each allocated separately because its labels point into it.
-	 */
-	struct region_exemplar **exemplar;
-	size_t exemplars, exemplar_made, exemplar_room, exemplar_turn;
+	/* Exemplars of the last series. They do not move, because their labels point into them. */
+	struct region_exemplar *exemplar; /* [COLLECT_SERIES_EXEMPLARS] */
+	size_t exemplars, exemplar_turn;
+	struct export_exemplar *shown;	 /* [COLLECT_SERIES_EXEMPLARS], sorted by bucket */
 	struct collect_trace_link *link; /* recently kept traces */
 	size_t links;
-	struct export_exemplar *shown;
-	size_t shown_room;
 };
 
 static void walk_end(void *arg)
@@ -60,8 +59,6 @@ static void walk_end(void *arg)
 	free(w->values);
 	free(w->cell);
 	free(w->more);
-	for (size_t i = 0; i < w->exemplar_made; i++)
-		free(w->exemplar[i]);
 	free(w->exemplar);
 	free(w->link);
 	free(w->shown);
@@ -93,13 +90,6 @@ static size_t tenant_end(const struct source_walk *w, size_t first, size_t *seri
 	return i;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * Returns the maximum number of series per tenant that keeps the total within the limit: a tenant
  * that needs less than an equal share leaves the rest to others. SIZE_MAX means no tenant has too
@@ -107,19 +97,14 @@ static int by_size(const void *a, const void *b)
  */
 static size_t fair_share(const struct source_walk *w, size_t limit)
 {
-	size_t *need = malloc((w->x->regions + 1) * sizeof(*need)), n = 0, share = SIZE_MAX;
+	uint64_t *need = malloc((w->x->regions + 1) * sizeof(*need));
+	size_t n = 0, share;
 
 	if (!need)
 		return 0;
 	for (size_t i = 0; i < w->x->regions; n++)
 		i = tenant_end(w, i, &need[n]);
-	qsort(need, n, sizeof(*need), by_size);
-	for (size_t i = 0; i < n && share == SIZE_MAX; i++) {
-		if (need[i] > limit / (n - i))
-			share = limit / (n - i) ?: 1;
-		else
-			limit -= need[i];
-	}
+	share = collect_fair_level(need, n, limit) ?: 1;
 	free(need);
 	return share;
 }
@@ -147,7 +132,7 @@ static bool keep_within(struct source_walk *w, size_t limit)
 			room -= w->columns[k];
 		}
 	}
-	collect_self_left_out(w->self, left_out);
+	w->self->left_out_series = left_out;
 	return true;
 }
 
@@ -165,7 +150,9 @@ static void *walk_begin(void *ctx)
 	w->self = collect_self_begin(c, w->x);
 	w->seen = malloc((w->x ? w->x->regions : 0) + 1);
 	w->link = malloc(COLLECT_TRACE_LINKS * sizeof(*w->link));
-	if (!w->self || !w->seen || !w->link) {
+	w->exemplar = malloc(COLLECT_SERIES_EXEMPLARS * sizeof(*w->exemplar));
+	w->shown = malloc(COLLECT_SERIES_EXEMPLARS * sizeof(*w->shown));
+	if (!w->self || !w->seen || !w->link || !w->exemplar || !w->shown) {
 		walk_end(w);
 		errno = ENOMEM;
 		return NULL;
@@ -313,108 +300,83 @@ static void get_cells(const struct source_walk *w, const struct collect_item *i,
 
 /* ---- exemplars ---- */
 
-/* Makes room for one more exemplar. Returns false if out of memory. */
-static bool more_exemplars(struct source_walk *w)
-{
-	if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
-		return false;
-	if (w->exemplars == w->exemplar_made) {
-		w->exemplar[w->exemplars] = malloc(sizeof(**w->exemplar));
-		if (!w->exemplar[w->exemplars])
-			return false;
-		w->exemplar_made++;
-	}
-	w->exemplars++;
-	return true;
-}
-
 /*
  * Collects the exemplars of an item. Beyond the limit, each new one replaces the oldest, so that
- * the latest remain. Returns false if out of memory.
+ * the latest remain.
  */
-static bool gather_exemplars(struct source_walk *w, const struct collect_item *i)
+static void gather_exemplars(struct source_walk *w, const struct collect_item *i)
 {
 	const struct collect_column *col;
 	struct region_exemplar e;
 	uint32_t at = 0;
 
 	if (i->source & ITEM_RETIRED)
-		return true;
+		return;
 	col = &w->x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE];
 	while (collect_exemplars_next(w->x->region[i->source], col, &at, &e)) {
-		struct region_exemplar **to;
+		struct region_exemplar *to = &w->exemplar[w->exemplars];
 
 		if (w->exemplars == COLLECT_SERIES_EXEMPLARS) {
 			to = &w->exemplar[w->exemplar_turn++ % w->exemplars];
-			if (e.ns >= (*to)->ns)
-				region_exemplar_copy(*to, &e);
-			continue;
+			if (e.ns < to->ns)
+				continue;
+		} else {
+			w->exemplars++;
 		}
-		if (!more_exemplars(w))
-			return false;
-		region_exemplar_copy(w->exemplar[w->exemplars - 1], &e);
+		region_exemplar_copy(to, &e);
 	}
-	return true;
 }
 
-/* Replaces exemplars with kept traces in the same buckets. Returns false if out of memory. */
-static bool link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
+/* Replaces exemplars with kept traces in the same buckets. */
+static void link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
 {
 	const struct collect_def *def = collect_index_def(w->x, i);
 
-	if (i->source & ITEM_RETIRED)
-		return true;
 	/* Go from the oldest to the newest trace, so that the newest of a bucket remains. */
-	for (size_t n = w->links; n-- > 0;) {
+	for (size_t n = i->source & ITEM_RETIRED ? 0 : w->links; n-- > 0;) {
 		uint32_t cell;
 		size_t k = 0;
 
 		if (w->link[n].instance != w->x->region[i->source]->instance ||
 		    !collect_trace_link_fits(&w->link[n], def, cells, &cell))
 			continue;
-		while (k < w->exemplars && w->exemplar[k]->cell != cell)
+		while (k < w->exemplars && w->exemplar[k].cell != cell)
 			k++;
 		if (k == COLLECT_SERIES_EXEMPLARS)
 			continue;
-		if (k == w->exemplars && !more_exemplars(w))
-			return false;
-		collect_trace_link_exemplar(&w->link[n], cell, w->exemplar[k]);
+		w->exemplars += k == w->exemplars;
+		collect_trace_link_exemplar(&w->link[n], cell, &w->exemplar[k]);
 	}
-	return true;
 }
 
-static int by_cell(const void *a, const void *b)
+static int by_bucket(const void *a, const void *b)
 {
-	const struct region_exemplar *x = *(struct region_exemplar *const *)a;
-	const struct region_exemplar *y = *(struct region_exemplar *const *)b;
+	const struct export_exemplar *x = a, *y = b;
 
-	return (x->cell > y->cell) - (x->cell < y->cell);
+	return BASE_ORDER(x->bucket, y->bucket);
 }
 
-static bool set_exemplars(struct source_walk *w, enum export_family_type type,
+static void set_exemplars(struct source_walk *w, enum export_family_type type,
 			  struct export_series *out)
 {
 	const bool buckets = type == EXPORT_FAMILY_HISTOGRAM ||
 			     type == EXPORT_FAMILY_GAUGE_HISTOGRAM;
-	const uint32_t first = buckets ? SL_HIST_BUCKETS : 0;
 
 	if (!w->exemplars)
-		return true;
-	if (!base_grow(&w->shown, &w->shown_room, w->exemplars, sizeof(*w->shown)))
-		return false;
-	qsort(w->exemplar, w->exemplars, sizeof(*w->exemplar), by_cell);
+		return;
 	for (size_t i = 0; i < w->exemplars; i++) {
-		const struct region_exemplar *e = w->exemplar[i];
+		const struct region_exemplar *e = &w->exemplar[i];
 
-		w->shown[i] = (struct export_exemplar){.bucket = e->cell - first,
+		w->shown[i] = (struct export_exemplar){.bucket = e->cell -
+								 (buckets ? SL_HIST_BUCKETS : 0),
 						       .value = e->value,
 						       .ns = e->ns,
 						       .labels = e->labels,
 						       .label_count = e->label_count};
 	}
+	qsort(w->shown, w->exemplars, sizeof(*w->shown), by_bucket);
 	out->exemplars = w->shown;
 	out->exemplar_count = w->exemplars;
-	return true;
 }
 
 /* ---- sums ---- */
@@ -428,9 +390,9 @@ static void combine_quantiles(const struct source_walk *w, const struct region_m
 
 /*
  * Adds the other members of a sum. Gauges of dead members count only if no member is alive or a
- * combine flag is set. Returns false if out of memory.
+ * combine flag is set.
  */
-static bool add_members(struct source_walk *w, const struct region_metric *m,
+static void add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
 {
 	bool counts = collect_counts(type) || m->flags & SL_FLAG_COMBINE;
@@ -444,8 +406,8 @@ static bool add_members(struct source_walk *w, const struct region_metric *m,
 		if (!is_shown(w, i) || !m->cells)
 			continue;
 		get_cells(w, i, w->more);
-		if (!gather_exemplars(w, i) || !link_traces(w, i, w->more))
-			return false;
+		gather_exemplars(w, i);
+		link_traces(w, i, w->more);
 		if (m->kind == SL_KIND_COUNTER_F64 &&
 		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
 			*w->more = region_f64_bits((double)*w->more);
@@ -460,7 +422,6 @@ static bool add_members(struct source_walk *w, const struct region_metric *m,
 			collect_combine_cells(m, w->cell, w->more);
 		alive = alive || lives;
 	}
-	return true;
 }
 
 static void set_value(const struct region_metric *m, const uint64_t *cell,
@@ -549,9 +510,10 @@ static int walk_series(void *arg, struct export_series *out)
 		return -ENOMEM;
 	if (m->cells)
 		get_cells(w, i, w->cell);
-	if (!gather_exemplars(w, i) || !link_traces(w, i, w->cell) ||
-	    !add_members(w, m, def->type, i) || !set_exemplars(w, def->type, out))
-		return -ENOMEM;
+	gather_exemplars(w, i);
+	link_traces(w, i, w->cell);
+	add_members(w, m, def->type, i);
+	set_exemplars(w, def->type, out);
 	set_value(m, w->cell, out);
 	return 1;
 }

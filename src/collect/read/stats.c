@@ -220,15 +220,6 @@ out:
 	return err;
 }
 
-static const struct collect_ended *find_ended(const struct collect_index *x, uint64_t instance,
-					      int64_t ended_ns)
-{
-	if (!x)
-		return NULL;
-	return ended_ns ? collect_index_ended(x, instance, ended_ns)
-			: collect_index_last_ended(x, instance);
-}
-
 int collect_collector_metric(struct collect_collector *c, uint64_t instance, uint32_t metric,
 			     void (*fn)(const struct region_metric *, const uint64_t *value,
 					void *),
@@ -237,7 +228,7 @@ int collect_collector_metric(struct collect_collector *c, uint64_t instance, uin
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
 	const struct collect_snapshot *b = find_snapshot(x, instance, &r);
-	const struct collect_ended *e = b ? NULL : find_ended(x, instance, 0);
+	const struct collect_ended *e = b || !x ? NULL : collect_index_ended(x, instance, 0);
 	const struct collect_layout *l = b ? b->layout : e ? e->layout : NULL;
 	uint64_t *value = NULL;
 	struct region_metric m;
@@ -358,7 +349,7 @@ static bool find_rows(struct collect_index *x, const struct collect_series_ref *
 					      &r->worker->ring, 0};
 		return true;
 	}
-	e = find_ended(x, of->instance, of->ended_ns);
+	e = x ? collect_index_ended(x, of->instance, of->ended_ns) : NULL;
 	if (e)
 		*rows = (struct history_rows){e->layout, e->since_ns, NULL, e->ring, e->chunk};
 	return e;

@@ -53,7 +53,7 @@ static bool make_values(const struct collect_region *r, struct collect_worker *w
 
 		w->row[i] = r->any_stale && is_stale(r, col->cell, m->cells)
 				    ? NAN
-				    : collect_history_double(m, collect_history_word(col, cell));
+				    : collect_history_double(m, collect_column_word(col, cell));
 	}
 	return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "collect/read/host.h"
@@ -121,16 +122,10 @@ void collect_tenant_put(struct collect_tenant *t)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static int compare_keys(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 int collect_tenant_order(const struct collect_tenant *a, const struct collect_tenant *b)
 {
-	return compare_keys(!a->who.trusted, !b->who.trusted) ?: compare_keys(a->first, b->first)
-?: compare_keys((uintptr_t)a->host, (uintptr_t)b->host)
-?: compare_keys(a->who.key, b->who.key);
+	return BASE_ORDER(!a->who.trusted, !b->who.trusted) ?: BASE_ORDER(a->first, b->first) ?:
+	       BASE_ORDER(a->host, b->host) ?: BASE_ORDER(a->who.key, b->who.key);
 }
 
 uint32_t collect_tenant_labels(const struct collect_tenant *t,
@@ -138,8 +133,6 @@ uint32_t collect_tenant_labels(const struct collect_tenant *t,
 {
 	uint32_t n = 0;
 
-	if (t->exempt)
-		return 0;
 	out[n++] = (struct region_text_label){"uid", t->uid};
 	if (*t->container)
 		out[n++] = (struct region_text_label){"container_id", t->container};

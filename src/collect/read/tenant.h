@@ -71,8 +71,7 @@ struct collect_tenant {
 	struct collect_region *build, **build_end; /* regions whose schemas wait for a layout */
 	struct collect_tenant *next;		   /* next tenant with waiting schemas */
 	uint64_t spent_ns;			   /* virtual time spent on the tenant's layouts */
-	int64_t credit_ns;			   /* CPU time left to make layouts */
-	uint64_t credit_at_ns;
+	uint64_t layout_at_ns;			   /* layouts may be made after this time */
 	bool waits;
 	struct collect_turn turn[]; /* one element per link of the host */
 };
@@ -94,8 +93,8 @@ void collect_tenant_put(struct collect_tenant *t);
 int collect_tenant_order(const struct collect_tenant *a, const struct collect_tenant *b);
 
 /*
- * Fills in the identity labels, which distinguish the tenant's series from any other tenant's; a
- * trusted or unknown tenant has none. Returns their number.
+ * Fills in the identity labels, which distinguish the tenant's series from any other tenant's.
+ * Returns their number.
  */
 uint32_t collect_tenant_labels(const struct collect_tenant *t,
 			       struct region_text_label out[COLLECT_TENANT_LABELS]);

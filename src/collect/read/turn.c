@@ -24,37 +24,28 @@ static struct collect_turn *turn_of(const struct collect_region *r)
 
 /* ---- division ---- */
 
-static int by_lines(const void *a, const void *b)
+uint64_t collect_fair_level(uint64_t *claim, size_t n, uint64_t left)
 {
-	const struct collect_claim *x = *(struct collect_claim *const *)a,
-				   *y = *(struct collect_claim *const *)b;
-
-	return x->lines < y->lines ? -1 : x->lines > y->lines;
+	qsort(claim, n, sizeof(*claim), base_by_u64);
+	for (size_t i = 0; i < n; i++) {
+		if (claim[i] > left / (n - i))
+			return left / (n - i);
+		left -= claim[i];
+	}
+	return UINT64_MAX;
 }
 
-/*
- * Water-filling: returns the level up to which every claim is satisfied; larger claims get just
- * this level.
- */
-static uint64_t water_level(struct collect_claim *claim, uint32_t count, uint64_t left)
+/* Returns the level for the claims that are not exempt. */
+static uint64_t water_level(const struct collect_claim *claim, uint32_t count, uint64_t left)
 {
-	struct collect_claim **v = malloc((count + (size_t)1) * sizeof(*v));
-	uint64_t level = UINT64_MAX;
+	uint64_t *v = malloc((count + (size_t)1) * sizeof(*v)), level = UINT64_MAX;
 	uint32_t n = 0;
 
-	if (!v)
-		return level;
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; v && i < count; i++)
 		if (!claim[i].exempt)
-			v[n++] = &claim[i];
-	qsort(v, n, sizeof(*v), by_lines);
-	for (uint32_t i = 0; i < n; i++) {
-		if (v[i]->lines > left / (n - i)) {
-			level = left / (n - i);
-			break;
-		}
-		left -= v[i]->lines;
-	}
+			v[n++] = claim[i].lines;
+	if (v)
+		level = collect_fair_level(v, n, left);
 	free(v);
 	return level;
 }

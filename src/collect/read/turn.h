@@ -9,6 +9,7 @@
 #define SL_COLLECT_READ_TURN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct collect_link;
@@ -23,6 +24,11 @@ struct collect_claim {
 	bool exempt;
 };
 
+/*
+ * Water-filling: returns the level up to which every claim is satisfied; larger claims get just
+ * this level. UINT64_MAX: all are satisfied. Sorts the claims. Pure function.
+ */
+uint64_t collect_fair_level(uint64_t *claim, size_t n, uint64_t left);
 /*
  * Divides a budget of lines per round into max-min fair shares, but no share is below the average
  * demand of the other tenants. Pure function.

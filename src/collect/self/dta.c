@@ -1,205 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dta.c - the collector's own series about stores of reports, from one status per walk */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/grow.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
-/* State of a walk over the stores (collect_part.walk_bytes). */
-struct stores_walk {
-	json_t *status;
-	json_t *exporters; /* exporters by input and address, added up over translators */
+/* A series of the family with this key. */
+struct stores_series {
+	const char *family;
+	struct region_text_label label[3]; /* the rest is {NULL, NULL} */
+	const json_t *value;		   /* NULL means 0; a string is a number beyond 63 bits */
 };
 
-static json_t *get_status(struct collect_self *s)
-{
-	struct stores_walk *w = s->own;
-
-	if (!w->status)
-		w->status = dta_store_server_json(s->arg);
-	return w->status;
-}
+/* State of a walk over the stores (collect_part.walk_bytes). */
+struct stores_walk {
+	bool listed;
+	json_t *keep; /* an array of all objects that the series refer to */
+	struct stores_series *series;
+	size_t n, room, next;
+};
 
 static void end_walk(struct collect_self *s)
 {
 	struct stores_walk *w = s->own;
 
-	json_decref(w->status);
-	json_decref(w->exporters);
+	json_decref(w->keep);
+	free(w->series);
 }
 
-static json_t *get_store(struct collect_self *s)
+/* Keeps an object until the end of the walk. Returns NULL if out of memory. */
+static json_t *keep(struct stores_walk *w, json_t *j)
 {
-	return json_array_get(json_object_get(get_status(s), "stores"), s->at);
+	return json_array_append_new(w->keep, j) ? NULL : j;
 }
 
-static const char *name_of(const json_t *j)
+static const char *text_of(const json_t *j, const char *key)
 {
-	const char *name = json_string_value(json_object_get(j, "name"));
-
-	return name ? name : "";
+	return json_string_value(json_object_get(j, key)) ?: "";
 }
 
-static bool fill_named(struct collect_self *s, struct export_series *out, const char *key,
-		       const char *name, const json_t *number)
+#define LABELS(...)		   ((const struct region_text_label[3]){__VA_ARGS__})
+#define PUT(w, family, value, ...) put_series(w, family, value, LABELS(__VA_ARGS__))
+static void put_series(struct stores_walk *w, const char *family, const json_t *value,
+		       const struct region_text_label label[3])
 {
-	return collect_self_label(s, out, key, name) &&
-	       collect_self_u64(out, (uint64_t)json_integer_value(number));
+	if (!BASE_GROW(w->series, w->n, w->room))
+		return;
+	w->series[w->n] = (struct stores_series){.family = family, .value = value};
+	memcpy(w->series[w->n++].label, label, sizeof(w->series->label));
 }
 
-/* of_store(), of_objects() and fill_measured() output the values that have the family's key. */
-
-static bool of_store(struct collect_self *s, struct export_series *out)
+/* Puts a series for each number of an object; PREFIX_KEY is the value of the label without one. */
+static void put_numbers(struct stores_walk *w, const char *family, json_t *from, const char *prefix,
+			const struct region_text_label labels[3])
 {
-	const json_t *j = get_store(s);
+	struct region_text_label l[3] = {labels[0], labels[1], labels[2]}, *name = l;
+	const char *key;
+	json_t *value;
 
-	return j && fill_named(s, out, "store", name_of(j), json_object_get(j, s->family->key));
+	while (name->value)
+		name++;
+	json_object_foreach(from, key, value)
+	{
+		name->value = json_string_value(keep(w, json_sprintf("%s%s", prefix, key))) ?: "";
+		if (json_is_integer(value))
+			put_series(w, family, value, l);
+	}
 }
 
-static bool of_objects(struct collect_self *s, struct export_series *out)
+/* ---- a store ---- */
+
+/* Puts the series that the configuration of the store lists. A key not found has no value. */
+static void put_listed(struct stores_walk *w, const json_t *store)
 {
-	json_t *j = get_store(s), *object;
-	uint64_t bytes = 0;
+	const json_t *j, *value;
 	size_t i;
 
-	json_array_foreach(json_object_get(j, "objects"), i, object)
-		bytes += (uint64_t)json_integer_value(json_object_get(object, s->family->key));
-	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
-}
-
-/* Outputs the load of the newest epoch, or 0 for a store without an epoch. */
-static bool dta_load(struct collect_self *s, struct export_series *out)
-{
-	const json_t *j = get_store(s);
-	json_t *load;
-	double v;
-
-	if (!j)
-		return false;
-	load = dta_store_server_load_json(s->arg, name_of(j));
-	v = json_number_value(json_object_get(json_array_get(load, 0), "load"));
-	json_decref(load);
-	return collect_self_label(s, out, "store", name_of(j)) && collect_self_f64(out, v);
-}
-
-/* Fills in a measurement of the newest epoch, for stores that measure it. */
-static bool fill_measured(struct collect_self *s, struct export_series *out)
-{
-	const json_t *j, *m;
-
-	for (; (j = get_store(s)); s->at++) {
-		json_t *load = dta_store_server_load_json(s->arg, name_of(j));
-		double v;
-
-		m = json_object_get(json_array_get(load, 0), "measured");
-		v = json_number_value(json_object_get(m, s->family->key));
-		m = json_is_object(m) ? m : NULL;
-		json_decref(load);
-		if (m)
-			return collect_self_label(s, out, "store", name_of(j)) &&
-			       collect_self_f64(out, v);
-	}
-	return false;
-}
-
-static bool dta_reports(struct collect_self *s, struct export_series *out)
-{
-	static const char *const of[] = {"stored", "waiting", "duplicates",
-					 "late",   "lost",    "missing"};
-	const json_t *account = json_object_get(get_status(s), "account");
-	json_t *dropped = json_object_get(account, "dropped_by_cause"), *value;
-	const char *key;
-	size_t i = sizeof(of) / sizeof(*of);
-	char name[64];
-
-	if (s->at < i)
-		return fill_named(s, out, "outcome", of[s->at],
-				  json_object_get(account, of[s->at]));
-	json_object_foreach(dropped, key, value)
+	json_array_foreach(json_object_get(store, "series"), i, j)
 	{
-		if (i++ != s->at)
-			continue;
-		snprintf(name, sizeof(name), "dropped_%s", key);
-		return fill_named(s, out, "outcome", name, value);
+		const struct region_text_label labels[3] = {{"series", text_of(j, "name")},
+							    {"store", text_of(store, "name")}};
+
+		value = json_object_get(j, "value");
+		put_series(w, "found", keep(w, json_integer(value != NULL)), labels);
+		if (value)
+			put_series(w, "value", value, labels);
 	}
-	return false;
 }
 
-static bool dta_units(struct collect_self *s, struct export_series *out)
+static void put_store(struct stores_walk *w, struct dta_store_server *server, const json_t *store)
 {
-	static const char *const of[] = {"standing", "overwritten", "updated", "expired"};
-	const json_t *units = json_object_get(json_object_get(get_status(s), "account"), "units");
+	static const char *const own[] = {"epoch", "rotations_late", "rotations"};
+	static const char *const sums[] = {"bytes", "huge_bytes"};
+	const struct region_text_label of = {"store", text_of(store, "name")};
+	/* of the newest epoch; a store without an epoch has the load 0 */
+	const json_t *load = json_array_get(keep(w, dta_store_server_load_json(server, of.value)),
+					    0);
+	const json_t *measured = json_object_get(load, "measured"), *object;
+	size_t k;
 
-	return s->at < 4 &&
-	       fill_named(s, out, "state", of[s->at], json_object_get(units, of[s->at]));
-}
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		PUT(w, own[i], json_object_get(store, own[i]), of);
+	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+		json_int_t bytes = 0;
 
-static bool dta_reloads(struct collect_self *s, struct export_series *out)
-{
-	static const char *const of[] = {"done", "refused"};
-
-	return s->at < 2 &&
-	       fill_named(s, out, "outcome", of[s->at],
-			  json_object_get(get_status(s), s->at ? "reloads_refused" : "reloads"));
-}
-
-/*
- * Finds the i-th number among an input's counters, including refusals. Returns false after the last
- * one.
- */
-static bool device_number(const json_t *counts, size_t i, char name[64], json_t **number)
-{
-	json_t *refused = json_object_get(counts, "refused"), *value;
-	const char *key;
-
-	json_object_foreach((json_t *)(uintptr_t)counts, key, value)
-	{
-		if (!json_is_integer(value) || i--)
-			continue;
-		snprintf(name, 64, "%s", key);
-		*number = value;
-		return true;
+		json_array_foreach(json_object_get(store, "objects"), k, object)
+			bytes += json_integer_value(json_object_get(object, sums[i]));
+		PUT(w, sums[i], keep(w, json_integer(bytes)), of);
 	}
-	json_object_foreach(refused, key, value)
-	{
-		if (i--)
-			continue;
-		snprintf(name, 64, "refused_%s", key);
-		*number = value;
-		return true;
+	PUT(w, "load", json_object_get(load, "load"), of);
+	if (json_is_object(measured)) {
+		PUT(w, "predicted", json_object_get(measured, "predicted"), of);
+		PUT(w, "ratio", json_object_get(measured, "ratio"), of);
 	}
-	return false;
+	put_listed(w, store);
 }
 
-static bool dta_devices(struct collect_self *s, struct export_series *out)
-{
-	json_t *devices = get_status(s), *counts, *number;
-	const char *input;
-	size_t before = 0;
-	char name[64];
-
-	for (const char *const *at =
-		     (const char *const[]){"account", "translators", "devices", NULL};
-	     *at; at++)
-		devices = json_object_get(devices, *at);
-	json_object_foreach(devices, input, counts)
-	{
-		const size_t n = json_object_size(counts) - 1 +
-				 json_object_size(json_object_get(counts, "refused"));
-
-		if (s->at < before + n)
-			return device_number(counts, s->at - before, name, &number) &&
-			       collect_self_labels(s, out,
-						   (const struct region_text_label[]){
-							   {"input", input}, {"count", name}},
-						   2) &&
-			       collect_self_u64(out, (uint64_t)json_integer_value(number));
-		before += n;
-	}
-	return false;
-}
+/* ---- exporters ---- */
 
 #define EXPORTERS_MAX 256u /* maximum number of exporters with their own series */
 
@@ -235,200 +156,152 @@ static void add_exporter(json_t *all, const json_t *e)
 				     json_integer_value(json_object_get(e, exporter_counts[i]))));
 }
 
-static json_t *get_exporters(struct collect_self *s)
+/* Adds exporters up over translators. */
+static void put_exporters(struct stores_walk *w, struct dta_store_server *server)
+{
+	json_t *all = keep(w, json_object()), *e;
+	const json_t *said = keep(w, dta_store_server_exporters(server));
+	const char *key;
+	size_t i;
+
+	json_array_foreach(json_object_get(said, "exporters"), i, e) add_exporter(all, e);
+	json_object_foreach(all, key, e) for (i = 0; i < EXPORTER_COUNTS; i++)
+		PUT(w, "exporters", json_object_get(e, exporter_counts[i]),
+		    {"count", exporter_counts[i]}, {"exporter", text_of(e, "address")},
+		    {"input", text_of(e, "input")});
+}
+
+/* ---- the account ---- */
+
+static void put_account(struct stores_walk *w, const json_t *account)
+{
+	static const char *const outcomes[] = {"stored", "waiting", "duplicates",
+					       "late",	 "lost",    "missing"};
+	static const char *const states[] = {"standing", "overwritten", "updated", "expired"};
+	const json_t *units = json_object_get(account, "units");
+	const json_t *translators = json_object_get(account, "translators");
+	const char *input;
+	json_t *counts;
+
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
+		PUT(w, "reports", json_object_get(account, outcomes[i]), {"outcome", outcomes[i]});
+	put_numbers(w, "reports", json_object_get(account, "dropped_by_cause"), "dropped_",
+		    LABELS({"outcome", NULL}));
+	for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++)
+		PUT(w, "units", json_object_get(units, states[i]), {"state", states[i]});
+	PUT(w, "collisions", json_object_get(json_object_get(translators, "loss"), "collisions"),
+	    {NULL, NULL});
+	json_object_foreach(json_object_get(translators, "devices"), input, counts)
+	{
+		const struct region_text_label labels[3] = {{"input", input}, {"count", NULL}};
+
+		put_numbers(w, "devices", counts, "", labels);
+		put_numbers(w, "devices", json_object_get(counts, "refused"), "refused_", labels);
+	}
+}
+
+static void list_series(struct stores_walk *w, struct dta_store_server *server)
+{
+	json_t *status, *j;
+	json_int_t connected = 0;
+	size_t i;
+
+	w->listed = true;
+	w->keep = json_array();
+	status = keep(w, dta_store_server_json(server));
+	json_array_foreach(json_object_get(status, "stores"), i, j) put_store(w, server, j);
+	put_exporters(w, server);
+	put_account(w, json_object_get(status, "account"));
+	PUT(w, "mended", json_object_get(status, "mended"), {NULL, NULL});
+	PUT(w, "reloads", json_object_get(status, "reloads"), {"outcome", "done"});
+	PUT(w, "reloads", json_object_get(status, "reloads_refused"), {"outcome", "refused"});
+	put_numbers(w, "refused", json_object_get(status, "refused_by_cause"), "",
+		    LABELS({"cause", NULL}));
+	json_array_foreach(json_object_get(status, "translators"), i, j)
+		connected += json_is_true(json_object_get(j, "connected"));
+	PUT(w, "translators", keep(w, json_integer(connected)), {NULL, NULL});
+}
+
+/* The status is made for the first series that is wanted, because it takes a scan of the stores. */
+static bool next_series(struct collect_self *s, struct export_series *out)
 {
 	struct stores_walk *w = s->own;
-	json_t *said, *e;
-	size_t i;
+	const struct stores_series *e;
+	uint32_t labels = 0;
 
-	if (w->exporters)
-		return w->exporters;
-	w->exporters = json_object();
-	said = dta_store_server_exporters(s->arg);
-	json_array_foreach(json_object_get(said, "exporters"), i, e) add_exporter(w->exporters, e);
-	json_decref(said);
-	return w->exporters;
+	if (!w->listed)
+		list_series(w, s->arg);
+	w->next = s->at ? w->next : 0;
+	while (w->next < w->n && strcmp(w->series[w->next].family, s->family->key))
+		w->next++;
+	if (w->next == w->n)
+		return false;
+	e = &w->series[w->next++];
+	while (labels < 3 && e->label[labels].key)
+		labels++;
+	if (!collect_self_labels(s, out, e->label, labels))
+		return false;
+	if (json_is_string(e->value))
+		return collect_self_f64(out, strtod(json_string_value(e->value), NULL));
+	return json_is_real(e->value)
+		       ? collect_self_f64(out, json_real_value(e->value))
+		       : collect_self_u64(out, (uint64_t)json_integer_value(e->value));
 }
 
-static bool dta_exporters(struct collect_self *s, struct export_series *out)
-{
-	const char *count = exporter_counts[s->at % EXPORTER_COUNTS], *key;
-	size_t at = s->at / EXPORTER_COUNTS;
-	json_t *e;
-
-	json_object_foreach(get_exporters(s), key, e)
-	{
-		if (at--)
-			continue;
-		return collect_self_labels(
-			       s, out,
-			       (const struct region_text_label[]){
-				       {"count", count},
-				       {"exporter",
-					json_string_value(json_object_get(e, "address"))},
-				       {"input", json_string_value(json_object_get(e, "input"))}},
-			       3) &&
-		       collect_self_u64(out,
-					(uint64_t)json_integer_value(json_object_get(e, count)));
-	}
-	return false;
-}
-
-static bool dta_mended(struct collect_self *s, struct export_series *out)
-{
-	const json_t *n = json_object_get(get_status(s), "mended");
-
-	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
-}
-
-static bool dta_collisions(struct collect_self *s, struct export_series *out)
-{
-	const json_t *n = get_status(s);
-
-	for (const char *const *at =
-		     (const char *const[]){"account", "translators", "loss", "collisions", NULL};
-	     *at; at++)
-		n = json_object_get(n, *at);
-	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
-}
-
-static bool dta_refused(struct collect_self *s, struct export_series *out)
-{
-	json_t *causes = json_object_get(get_status(s), "refused_by_cause"), *value;
-	const char *key;
-	size_t i = 0;
-
-	json_object_foreach(causes, key, value)
-	{
-		if (i++ == s->at)
-			return fill_named(s, out, "cause", key, value);
-	}
-	return false;
-}
-
-/*
- * Returns the i-th series that the configuration of the stores lists, over all stores; *of: the
- * store's name.
- */
-static const json_t *get_listed(struct collect_self *s, size_t i, const char **of)
-{
-	json_t *j;
-	size_t k;
-
-	json_array_foreach(json_object_get(get_status(s), "stores"), k, j)
-	{
-		const json_t *series = json_object_get(j, "series");
-
-		*of = name_of(j);
-		if (i < json_array_size(series))
-			return json_array_get(series, i);
-		i -= json_array_size(series);
-	}
-	return NULL;
-}
-
-static bool with_labels(struct collect_self *s, struct export_series *out, const char *store_name,
-			const json_t *j)
-{
-	const struct region_text_label labels[] = {{"series", name_of(j)}, {"store", store_name}};
-
-	return collect_self_labels(s, out, labels, 2);
-}
-
-static bool dta_key_found(struct collect_self *s, struct export_series *out)
-{
-	const char *of = "";
-	const json_t *j = get_listed(s, s->at, &of);
-
-	return j && with_labels(s, out, of, j) &&
-	       collect_self_u64(out, json_object_get(j, "value") != NULL);
-}
-
-/* A key that is not found has no series. */
-static bool dta_key_value(struct collect_self *s, struct export_series *out)
-{
-	const json_t *j, *value;
-	const char *of = "";
-
-	for (; (j = get_listed(s, s->at, &of)); s->at++) {
-		value = json_object_get(j, "value");
-		if (json_is_integer(value))
-			return with_labels(s, out, of, j) &&
-			       collect_self_u64(out, (uint64_t)json_integer_value(value));
-		if (json_is_string(value)) /* the value exceeds 63 bits */
-			return with_labels(s, out, of, j) &&
-			       collect_self_f64(out, strtod(json_string_value(value), NULL));
-	}
-	return false;
-}
-
-static bool dta_translators(struct collect_self *s, struct export_series *out)
-{
-	json_t *t;
-	uint64_t connected = 0;
-	size_t i;
-
-	json_array_foreach(json_object_get(get_status(s), "translators"), i, t)
-		connected += json_is_true(json_object_get(t, "connected"));
-	return collect_self_single(s, out, connected);
-}
+#define LISTED(as) .series = next_series, .key = (as)
 
 /* ---- the families ---- */
 
 static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
 	 "Reporters that sent at the same time as another one with the same number; the translator's log names them.",
-	 .series = dta_collisions},
+	 LISTED("collisions")},
 	{"sidelight_dta_devices", GAUGE, "",
 	 "Input of translators from devices, by kind: datagrams, records, lost, refused_CAUSE and more.",
-	 .series = dta_devices},
-	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", .series = of_store,
-	 .key = "epoch"},
+	 LISTED("devices")},
+	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", LISTED("epoch")},
 	{"sidelight_dta_exporters", GAUGE, "",
 	 "What each exporter sent, by input: datagrams, records, lost, no_template and more; "
 	 "exporters beyond 256 are added up as other.",
-	 .series = dta_exporters},
+	 LISTED("exporters")},
 	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
 	 "Share of keys in a store's newest epoch that a query is expected to find, predicted from the age of sampled keys.",
-	 .series = fill_measured, .key = "predicted"},
+	 LISTED("predicted")},
 	{"sidelight_dta_found_ratio", GAUGE, "ratio",
 	 "Measured share of keys that a query finds, from a sample of up to 1,024 keys in the key "
 	 "log of a store's newest epoch.",
-	 .series = fill_measured, .key = "ratio"},
+	 LISTED("ratio")},
 	{"sidelight_dta_key_found", GAUGE, "",
-	 "1 if a key listed in the file of stores is found, 0 if not.", .series = dta_key_found},
+	 "1 if a key listed in the file of stores is found, 0 if not.", LISTED("found")},
 	{"sidelight_dta_key_value", GAUGE, "",
 	 "Value of a key listed in the file of stores, from the newest epoch that has it.",
-	 .series = dta_key_value},
+	 LISTED("value")},
 	{"sidelight_dta_late_rotations", COUNTER, "",
 	 "Epochs that began late because a translator was still writing to the memory they reuse.",
-	 .series = of_store, .key = "rotations_late"},
+	 LISTED("rotations_late")},
 	{"sidelight_dta_load_ratio", GAUGE, "ratio",
 	 "Estimated keys written in this epoch per slot of a store; 0 for kinds without slots.",
-	 .series = dta_load},
+	 LISTED("load")},
 	{"sidelight_dta_mended", COUNTER, "",
 	 "Stores repaired after a translator truncated or overwrote their memory.",
-	 .series = dta_mended},
+	 LISTED("mended")},
 	{"sidelight_dta_refused_connections", COUNTER, "",
 	 "Connections to the store server closed before the handshake completed, by cause.",
-	 .series = dta_refused},
+	 LISTED("refused")},
 	{"sidelight_dta_reloads", COUNTER, "", "Reloads of the file of stores, by outcome.",
-	 .series = dta_reloads},
+	 LISTED("reloads")},
 	{"sidelight_dta_reports", GAUGE, "",
 	 "Reports counted by translators, by outcome; they add up to the reports sent.",
-	 .series = dta_reports},
-	{"sidelight_dta_rotations", COUNTER, "", "Epochs begun.", .series = of_store,
-	 .key = "rotations"},
-	{"sidelight_dta_store_bytes", GAUGE, "bytes", "Memory of a store.", .series = of_objects,
-	 .key = "bytes"},
+	 LISTED("reports")},
+	{"sidelight_dta_rotations", COUNTER, "", "Epochs begun.", LISTED("rotations")},
+	{"sidelight_dta_store_bytes", GAUGE, "bytes", "Memory of a store.", LISTED("bytes")},
 	{"sidelight_dta_store_huge_bytes", GAUGE, "bytes", "Memory of a store in pages of 2 MiB.",
-	 .series = of_objects, .key = "huge_bytes"},
-	{"sidelight_dta_translators", GAUGE, "", "Translators connected.",
-	 .series = dta_translators},
+	 LISTED("huge_bytes")},
+	{"sidelight_dta_translators", GAUGE, "", "Translators connected.", LISTED("translators")},
 	{"sidelight_dta_units", GAUGE, "",
 	 "Slots and paths written by translators, by outcome: overwritten by another key, or "
 	 "updated by the same key; partly estimated.",
-	 .series = dta_units},
+	 LISTED("units")},
 };
 
 static const struct collect_part stores_part = {

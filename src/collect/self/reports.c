@@ -98,10 +98,8 @@ static int load_offsets(struct collect_reports *r, char *error, size_t error_byt
 	if (!r->offsets)
 		return -ENOMEM;
 	text = r->path ? base_read_file(r->path, OFFSETS_MAX, &bytes) : NULL;
-	if (!text && r->path && errno != ENOENT) {
-		snprintf(error, error_bytes, "%s: %s", r->path, strerror(errno));
-		return -errno;
-	}
+	if (!text && r->path && errno != ENOENT)
+		return base_fail(error, error_bytes, -errno, "%s: %s", r->path, strerror(errno));
 	if (!text)
 		return 0;
 	json_decref(r->offsets);
@@ -109,8 +107,8 @@ static int load_offsets(struct collect_reports *r, char *error, size_t error_byt
 	free(text);
 	if (json_is_object(r->offsets))
 		return 0;
-	snprintf(error, error_bytes, "%s: not an offsets file; move it away", r->path);
-	return -EINVAL;
+	return base_fail(error, error_bytes, -EINVAL, "%s: not an offsets file; move it away",
+			 r->path);
 }
 
 /* ---- lanes ---- */
@@ -149,17 +147,10 @@ static void add_store(struct collect_reports *r, const char *name)
 
 static void find_stores(struct collect_reports *r)
 {
-	json_t *status = dta_store_server_json(r->stores), *store;
-	size_t i;
+	const char *name;
 
-	json_array_foreach(json_object_get(status, "stores"), i, store)
-	{
-		const char *name = json_string_value(json_object_get(store, "name"));
-
-		if (name)
-			add_store(r, name);
-	}
-	json_decref(status);
+	for (size_t i = 0; (name = dta_store_server_name(r->stores, i)); i++)
+		add_store(r, name);
 }
 
 /* ---- following ---- */

@@ -17,13 +17,14 @@ enum action { REPLACE, KEEP, DROP, LABELKEEP, LABELDROP };
 
 struct relabel_rule {
 	enum action action;
-	char *source[SOURCES_MAX];
+	const char *source[SOURCES_MAX];
 	size_t sources;
-	char *separator, *target, *replacement;
+	const char *separator, *target, *replacement;
 	struct base_regex *regex;
 };
 
 struct collect_relabel {
+	struct base_yaml *y; /* the file, with the texts of the rules */
 	size_t n;
 	struct relabel_rule rule[COLLECT_RELABEL_RULES];
 };
@@ -38,50 +39,42 @@ static bool is_label(const char *name)
 static void read_sources(struct base_yaml *y, base_yaml_node list, struct relabel_rule *r)
 {
 	for (size_t i = 0; i < base_yaml_count(y, list); i++) {
-		const char *name = NULL;
-
 		if (i == SOURCES_MAX) {
 			base_yaml_wrong(y, list, "at most %u source_labels are allowed",
 					SOURCES_MAX);
 			return;
 		}
-		base_yaml_string(y, base_yaml_at(y, list, i), "a source label", &name);
-		if (name)
-			r->source[r->sources++] = strdup(name);
+		r->source[r->sources++] = base_yaml_text_at(y, list, i, "a source label");
 	}
 }
 
 static void read_rule(struct base_yaml *y, base_yaml_node node, struct relabel_rule *r)
 {
-	static const char *const keys[] = {
-		"source_labels", "separator", "target_label", "regex", "replacement",
-		"action",	 NULL};
 	static const char *const actions[] = {
 		[REPLACE] = "replace",	   [KEEP] = "keep",	      [DROP] = "drop",
 		[LABELKEEP] = "labelkeep", [LABELDROP] = "labeldrop", NULL};
-	const char *separator = ";", *target = NULL, *replacement = "$1", *regex = "(.*)";
+	const char *regex = "(.*)";
 	char why[160];
 	int action = REPLACE;
 
-	if (!base_yaml_mapping(y, node, keys))
+	*r = (struct relabel_rule){.separator = ";", .target = "", .replacement = "$1"};
+	if (!base_yaml_keys(y, node, "source_labels", "separator", "target_label", "regex",
+			    "replacement", "action"))
 		return;
 	base_yaml_choice(y, base_yaml_get(y, node, "action"), "action", actions, &action);
-	base_yaml_string(y, base_yaml_get(y, node, "separator"), "separator", &separator);
-	base_yaml_string(y, base_yaml_get(y, node, "target_label"), "target_label", &target);
-	base_yaml_string(y, base_yaml_get(y, node, "replacement"), "replacement", &replacement);
-	base_yaml_string(y, base_yaml_get(y, node, "regex"), "regex", &regex);
+	base_yaml_string_of(y, node, "separator", &r->separator);
+	base_yaml_string_of(y, node, "target_label", &r->target);
+	base_yaml_string_of(y, node, "replacement", &r->replacement);
+	base_yaml_string_of(y, node, "regex", &regex);
 	read_sources(y, base_yaml_get(y, node, "source_labels"), r);
 	r->action = (enum action)action;
-	if (action == REPLACE && (!target || !is_label(target)))
+	if (action == REPLACE && !is_label(r->target))
 		base_yaml_wrong(y, node,
 				"replace requires a target_label that is a valid label name");
 	if ((action == KEEP || action == DROP) && !r->sources)
 		base_yaml_wrong(y, node, "keep and drop require source_labels");
 	if (base_regex_new(&r->regex, regex, why, sizeof(why)))
 		base_yaml_wrong(y, node, "%s", why);
-	r->separator = strdup(separator);
-	r->target = strdup(target ?: "");
-	r->replacement = strdup(replacement);
 }
 
 struct collect_relabel *collect_relabel_load(const char *path, char *error, size_t error_bytes)
@@ -89,13 +82,13 @@ struct collect_relabel *collect_relabel_load(const char *path, char *error, size
 	struct collect_relabel *r = calloc(1, sizeof(*r));
 	struct base_yaml *y = r ? base_yaml_open(path) : NULL;
 	const base_yaml_node root = y ? base_yaml_root(y) : 0;
-	const char *wrong;
 
 	if (!y) {
 		snprintf(error, error_bytes, "out of memory");
 		free(r);
 		return NULL;
 	}
+	r->y = y;
 	for (size_t i = 0; i < base_yaml_count(y, root) && !base_yaml_error(y); i++) {
 		if (r->n == COLLECT_RELABEL_RULES) {
 			base_yaml_wrong(y, root, "at most %u rules are allowed",
@@ -104,37 +97,20 @@ struct collect_relabel *collect_relabel_load(const char *path, char *error, size
 		}
 		read_rule(y, base_yaml_at(y, root, i), &r->rule[r->n++]);
 	}
-	wrong = base_yaml_error(y);
-	if (wrong)
-		snprintf(error, error_bytes, "%s", wrong);
-	base_yaml_close(y);
-	for (size_t i = 0; !wrong && i < r->n; i++) {
-		const struct relabel_rule *rule = &r->rule[i];
-		bool whole = rule->separator && rule->target && rule->replacement;
-
-		for (size_t k = 0; k < rule->sources; k++)
-			whole = whole && rule->source[k];
-		if (!whole)
-			snprintf(error, error_bytes, "%s", wrong = "out of memory");
-	}
-	if (!wrong)
+	if (!base_yaml_error(y))
 		return r;
+	snprintf(error, error_bytes, "%s", base_yaml_error(y));
 	collect_relabel_free(r);
 	return NULL;
 }
 
 void collect_relabel_free(struct collect_relabel *r)
 {
-	for (size_t i = 0; r && i < r->n; i++) {
-		struct relabel_rule *rule = &r->rule[i];
-
-		while (rule->sources)
-			free(rule->source[--rule->sources]);
-		free(rule->separator);
-		free(rule->target);
-		free(rule->replacement);
-		base_regex_free(rule->regex);
-	}
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n; i++)
+		base_regex_free(r->rule[i].regex);
+	base_yaml_close(r->y);
 	free(r);
 }
 

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/exemplars.h"
+#include "collect/read/index.h"
 #include "base/number.h"
 
 struct hist {
@@ -29,13 +30,6 @@ struct collect_sender_hists {
 	uint64_t *cell; /* room for the cells of the widest histogram */
 	struct export_native native;
 };
-
-/* Returns true if the type's samples have a start time. */
-static bool has_start(const struct collect_def *d)
-{
-	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||
-	       d->type == EXPORT_FAMILY_HISTOGRAM || d->type == EXPORT_FAMILY_SUMMARY;
-}
 
 static bool has_label(const struct region_text_label *label, size_t n, const char *key)
 {
@@ -116,7 +110,7 @@ bool collect_sender_series(const struct collect_region *r, const struct collect_
 
 		s->meta = export_remote_write_meta(form->to, d->type, d->metric.help,
 						   d->metric.unit);
-		if (has_start(d))
+		if (collect_counts(d->type)) /* its samples have a start time */
 			s->created_ms =
 				(int64_t)(collect_column_created(c, r->info, &known) / 1000000u);
 	}

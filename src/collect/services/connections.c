@@ -151,9 +151,7 @@ static int by_ends(const void *a, const void *b)
 {
 	const struct collect_services_edge *x = a, *y = b;
 
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to > y->to) - (x->to < y->to);
+	return BASE_ORDER(x->from, y->from) ?: BASE_ORDER(x->to, y->to);
 }
 
 static void add_edge(struct collect_services *s, struct collect_services_service *from,

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "collect/read/calc.h"
 #include "collect/services/internal.h"
 
 enum { CPU_SECONDS, WAIT_CPU, WAIT_MEMORY, WAIT_IO, BYTES, BYTES_MAX, QUOTA, PERIOD, VALUES };
@@ -33,9 +34,8 @@ _Static_assert(VALUES == SERVICES_HOST_VALUES && RATES == SERVICES_HOST_RATES, "
 static int by_name(const void *a, const void *b)
 {
 	const struct collect_services_container *x = a, *y = b;
-	int order = strcmp(x->target, y->target);
 
-	return order ? order : strcmp(x->id, y->id);
+	return strcmp(x->target, y->target) ?: strcmp(x->id, y->id);
 }
 
 static struct collect_services_container *
@@ -79,16 +79,6 @@ static struct collect_services_container *container_of(struct box_walk *w, const
 	return c;
 }
 
-static double get_number(const struct region_metric *m, const uint64_t *value)
-{
-	if (m->kind == SL_KIND_COUNTER)
-		return (double)value[0];
-	if (m->kind == SL_KIND_GAUGE)
-		return (double)(int64_t)value[0];
-	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ? region_f64(value[0])
-									      : NAN;
-}
-
 static void take_metric(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct box_walk *w = arg;
@@ -112,7 +102,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 	/* The host itself is the container with an empty id. */
 	c = of_host || *id ? container_of(w, id) : NULL;
 	if (c)
-		c->value[i] = get_number(m, value);
+		c->value[i] = collect_history_double(m, collect_history_word(m, value));
 }
 
 /* Computes the growth of the counters per second, in cores and shares of time. */

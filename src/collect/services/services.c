@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "collect/read/calc.h"
 #include "collect/services/internal.h"
 
 #define LOOK_MS	   1000
@@ -251,25 +252,6 @@ static void note_change(struct collect_services *s, struct collect_services_regi
 		r->service->unchanged++;
 }
 
-static double value_of(const struct region_metric *m, const uint64_t *value)
-{
-	double count = 0;
-
-	switch (m->kind) {
-	case SL_KIND_COUNTER:
-		return (double)value[0];
-	case SL_KIND_GAUGE:
-		return (double)(int64_t)value[0];
-	case SL_KIND_HISTOGRAM:
-	case SL_KIND_HISTOGRAM_EXP:
-		for (uint32_t i = 0; i < m->bucket_count; i++)
-			count += (double)value[SL_HIST_BUCKETS + i];
-		return count;
-	default:
-		return region_f64(value[0]);
-	}
-}
-
 static void take_metric(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct services_sums *t = arg;
@@ -294,7 +276,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		if (rule.role == COLLECT_RULE_LATENCY)
 			memset(&t->latency, 0, sizeof(t->latency));
 	}
-	v = value_of(m, value);
+	v = collect_history_double(m, collect_history_word(m, value));
 	outcome = collect_outcome_of(m);
 	t->of[rule.role].outcomes |= outcome != COLLECT_OUTCOME_UNKNOWN;
 	t->of[rule.role].sum += v;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "act/incident.h"
+#include "base/grow.h"
 #include "collect/judge/live.h"
 #include "collect/services/internal.h"
 
@@ -213,12 +214,9 @@ static void make_view(const struct collect_services *s, const struct collect_ser
 static int by_attention(const void *a, const void *b)
 {
 	const struct collect_service_view *x = a, *y = b;
-	int order;
 
-	if (x->attention != y->attention)
-		return x->attention > y->attention ? -1 : 1;
-	order = strcmp(x->service, y->service);
-	return order ? order : strcmp(x->kube_namespace, y->kube_namespace);
+	return BASE_ORDER(y->attention, x->attention) ?: strcmp(x->service, y->service) ?:
+	       strcmp(x->kube_namespace, y->kube_namespace);
 }
 
 void collect_services_each(struct collect_services *s, unsigned int window,

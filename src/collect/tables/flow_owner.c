@@ -7,18 +7,27 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/tables/flows.h"
 
 #define OWNER_NS    3000000000u /* how long a new flow waits for the name of its owner */
 #define AGAIN_NS    10000000000u
-#define OWNERS_MAX  8192u /* maximum owners per host */
 #define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
+
+/* A slot of the section; listed: found by the ID of its cgroup. */
+struct collect_flow_owner_slot {
+	struct base_node node;
+	bool listed;
+	uint64_t word[OWNER_WORDS];
+};
 
 void collect_flow_owners_free(struct collect_flow_table *t, struct collect_collector *c)
 {
-	relaxed_sub(c->memory, t->owners * (SL_FLOW_CGROUP_SIZE + sizeof(*t->owner_hash) * 2));
-	free(t->owner);
-	free(t->owner_hash);
+	for (uint32_t i = 0; i < FLOW_OWNERS_MAX; i++) {
+		relaxed_sub(c->memory, t->owner[i] ? sizeof(**t->owner) : 0);
+		free(t->owner[i]);
+	}
+	base_table_free(&t->owner_by_id);
 }
 
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns)
@@ -32,79 +41,49 @@ uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_n
 	return t->owners_used;
 }
 
-/* Open addressing with twice as many buckets as slots, so at most half are full. */
-static uint32_t *place_of(const struct collect_flow_table *t, uint64_t id)
+static enum region_fault take_owner(struct collect_link *l, struct collect_region *r, uint64_t slot,
+				    const uint64_t *words, uint64_t now_ns,
+				    struct collect_unsettled *u)
 {
-	uint32_t n = 2 * t->owners, i = (uint32_t)((id * SL_LINE_K0 >> 32) % n);
-
-	while (t->owner_hash[i] && t->owner[t->owner_hash[i]][SL_FLOW_CGROUP_ID] != id)
-		i = (i + 1) % n;
-	return &t->owner_hash[i];
-}
-
-static void rehash_owners(struct collect_flow_table *t)
-{
-	memset(t->owner_hash, 0, 2 * t->owners * sizeof(*t->owner_hash));
-	for (uint32_t i = 1; i < t->owners; i++) {
-		struct region_flow_cgroup o;
-
-		if (t->owner[i][SL_FLOW_CGROUP_ID] && !region_flow_cgroup_parse(t->owner[i], &o) &&
-		    o.state != SL_STATE_FREE)
-			*place_of(t, o.id) = i;
-	}
-}
-
-static bool reserve_owners(struct collect_flow_table *t, struct collect_collector *c, uint32_t n)
-{
-	uint64_t(*owner)[OWNER_WORDS];
-	uint32_t *hash;
-
-	if (n <= t->owners)
-		return true;
-	n = n < 64 ? 64 : n + n / 2;
-	hash = calloc(2 * (size_t)n, sizeof(*hash));
-	owner = hash ? realloc(t->owner, n * sizeof(*owner)) : NULL;
-	if (!owner) {
-		free(hash);
-		return false;
-	}
-	memset(owner + t->owners, 0, (n - t->owners) * sizeof(*owner));
-	relaxed_add(c->memory, (n - t->owners) * (sizeof(*owner) + sizeof(*hash) * 2));
-	free(t->owner_hash);
-	t->owner = owner;
-	t->owner_hash = hash;
-	t->owners = n;
-	rehash_owners(t);
-	return true;
-}
-
-enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
-					  uint32_t slot, const uint64_t *words)
-{
+	struct collect_flow_table *t = collect_flow_table_of(r);
+	struct collect_flow_owner_slot *s;
 	struct region_flow_cgroup o;
 	enum region_fault fault = region_flow_cgroup_parse(words, &o);
 
+	(void)now_ns, (void)u;
 	if (fault)
 		return fault;
 	if (!slot) {
 		uint64_t used = BASE_MIN(o.used, t->info.cgroup_slots);
 
-		used = BASE_MIN(used, OWNERS_MAX);
-		if (!reserve_owners(t, l->c, (uint32_t)used))
-			return REGION_FAULT_NONE; /* the next pass tries again */
-		t->owners_moved |= t->owners_used != used || t->owner[0][0] != words[0];
+		used = BASE_MIN(used, FLOW_OWNERS_MAX);
+		t->owners_moved |= t->owners_used != used || t->owners_tag != words[0];
 		t->owners_used = (uint32_t)used;
-		if (used)
-			memcpy(t->owner[0], words, SL_FLOW_CGROUP_SIZE);
-	} else if (slot < t->owners && t->owner[slot][0] != words[0]) {
-		bool other = t->owner[slot][SL_FLOW_CGROUP_ID] != o.id;
-
-		memcpy(t->owner[slot], words, SL_FLOW_CGROUP_SIZE);
-		if (other)
-			rehash_owners(t);
+		t->owners_tag = words[0];
+		return REGION_FAULT_NONE;
 	}
+	if (!t->owner[slot] && (t->owner[slot] = calloc(1, sizeof(*s))))
+		relaxed_add(l->c->memory, sizeof(*s));
+	s = t->owner[slot];
+	if (!s || s->word[0] == words[0])
+		return REGION_FAULT_NONE; /* without memory, the next pass tries again */
+	if (s->listed)
+		base_table_remove(&t->owner_by_id, s);
+	memcpy(s->word, words, sizeof(s->word));
+	s->listed = o.id && o.state != SL_STATE_FREE;
+	if (s->listed)
+		base_table_add(&t->owner_by_id, s, base_hash_u64(o.id));
 	return REGION_FAULT_NONE;
 }
+
+static void count_unsettled(struct collect_link *l, struct collect_region *r,
+			    const struct collect_unsettled *u)
+{
+	relaxed_bump(collect_tables_of(l)->table_stats[TABLE_FLOWS].unsettled, u->count);
+	collect_flow_table_of(r)->owners_moved |= u->count > 0;
+}
+
+const struct collect_elements collect_flow_owners = {take_owner, count_unsettled};
 
 /* Waits at least three passes, so that a name that arrives a moment later is still read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)
@@ -116,15 +95,19 @@ bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 			     struct collect_flow_owner *out)
 {
 	const char **unit = &out->name[SL_CGROUP_PATH];
-	uint32_t i = t && t->owners && cgroup ? *place_of(t, cgroup) : 0;
+	struct collect_flow_owner_slot *s = NULL;
 
-	*out = (struct collect_flow_owner){.name[SL_CGROUP_PATH] = "(unknown)"};
-	if (!i || region_flow_cgroup_parse(t->owner[i], &t->found))
+	if (t && cgroup)
+		s = base_table_first(&t->owner_by_id, base_hash_u64(cgroup));
+	while (s && s->word[SL_FLOW_CGROUP_ID] != cgroup)
+		s = base_table_next(s);
+	*out = (struct collect_flow_owner)COLLECT_FLOW_OWNER("(unknown)");
+	if (!s || region_flow_cgroup_parse(s->word, &t->found))
 		return false;
 	memcpy(out->name, t->found.name, sizeof(out->name));
 	if (*out->name[SL_CGROUP_POD] || *out->name[SL_CGROUP_CONTAINER] ||
 	    *out->name[SL_CGROUP_SERVICE])
-		*unit = NULL;
+		*unit = "";
 	else if (!**unit)
 		*unit = "(unknown)";
 	else if (!strcmp(*unit, "/"))

@@ -34,9 +34,7 @@ static int by_key(const void *a, const void *b)
 {
 	const struct collect_flow_end *x = a, *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return (x->host > y->host) - (x->host < y->host);
+	return BASE_ORDER(x->key, y->key) ?: BASE_ORDER(x->host, y->host);
 }
 
 /*

@@ -14,8 +14,7 @@
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
 
-#define LINES_PER_READ (TABLE_READ_MAX / SL_LINE_SIZE)
-#define STUCK_MAX      10u /* passes until an unsettled journal line counts as lost */
+#define STUCK_MAX 10u /* passes until an unsettled journal line counts as lost */
 
 /* ---- memory ---- */
 
@@ -37,6 +36,24 @@ static void clear_table(struct collect_table_reader *reader, struct collect_tabl
 	free(t->orphan);
 }
 
+static const struct collect_elements flow_slots, journal_lines;
+
+static void set_sections(struct collect_flow_table *t)
+{
+	const struct region_flows_info *info = &t->info;
+	const struct collect_section sections[] = {
+		[FLOW_OWNERS] = {&collect_flow_owners, info->cgroups, SL_FLOW_CGROUP_SIZE,
+				 SL_FLOW_CGROUP_SIZE},
+		[FLOW_REASONS] = {&collect_flow_reasons, info->reasons, SL_LINE_SIZE, SL_LINE_SIZE},
+		[FLOW_DROPS] = {&collect_flow_drops, info->drops, SL_LINE_SIZE, SL_LINE_SIZE},
+		[FLOW_SLOTS] = {&flow_slots, info->flows, SL_FLOW_SIZE, SL_FLOW_SIZE},
+		[FLOW_JOURNAL] = {&journal_lines, info->journal, SL_LINE_SIZE, SL_LINE_SIZE,
+				  info->journal_lines},
+	};
+
+	memcpy(t->reader.section, sections, sizeof(sections));
+}
+
 static enum region_fault fill_table(struct collect_table_reader *reader, struct collect_tables *all,
 				    const struct sl_region_header *copy, uint64_t length)
 {
@@ -46,12 +63,15 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 	if (fault)
 		return fault;
 	t->reader.hot_at = t->info.hot;
+	set_sections(t);
 	/* two preparatory passes: the number of owners, then the owners */
 	t->naming = t->info.cgroups ? 2 : 0;
 	t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
 	t->page = calloc(t->pages, sizeof(*t->page));
-	if (!t->page)
+	if (!t->page || !base_table_init(&t->owner_by_id)) {
+		free(t->page);
 		return REGION_FAULT_MEMORY;
+	}
 	relaxed_add(all->c->memory, t->pages * sizeof(*t->page));
 	return REGION_FAULT_NONE;
 }
@@ -82,40 +102,21 @@ static uint32_t reserve_pages(struct collect_tables *all, struct collect_flow_ta
 
 /* ---- the link's table ---- */
 
-static void set_flows_of(struct collect_host_tables *h, struct collect_region *r)
-{
-	struct collect_region *old;
-
-	if (r)
-		collect_ref_get(&r->refs);
-	pthread_mutex_lock(&h->lock);
-	old = h->flows;
-	h->flows = r;
-	pthread_mutex_unlock(&h->lock);
-	collect_region_put(old);
-}
-
 struct collect_region *collect_flows_of(struct collect_host_tables *h)
 {
 	struct collect_region *r;
 
 	pthread_mutex_lock(&h->lock);
-	r = h->flows;
+	r = h->table[TABLE_FLOWS].region;
 	if (r)
 		collect_ref_get(&r->refs);
 	pthread_mutex_unlock(&h->lock);
 	return r;
 }
 
-static void bind_table(struct collect_link *l, struct collect_region *r)
-{
-	set_flows_of(collect_tables_of(l), r);
-}
-
 static void lose_table(struct collect_link *l, struct collect_region *r)
 {
 	collect_flows_abandon(l, collect_flow_table_of(r));
-	set_flows_of(collect_tables_of(l), NULL);
 }
 
 /* ---- a pass ---- */
@@ -146,22 +147,20 @@ static bool hot_follows(const struct region_flows_hot *before, const struct regi
 static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 		      const struct region_flows_hot *hot, uint64_t now_ns)
 {
+	struct collect_section *section = t->reader.section;
 	uint64_t from = t->journal;
 
 	t->hot = *hot;
-	t->owner_slot = 0;
-	t->owner_slots = collect_flow_owners_wanted(t, now_ns);
-	t->slot = t->slots = t->events = 0;
-	t->reason_lines = t->drop_lines = 0;
+	collect_section_plan(&section[FLOW_OWNERS], 0, collect_flow_owners_wanted(t, now_ns));
+	t->slots = t->events = 0;
 	t->pass++;
 	t->last_pass_ns = t->pass_ns;
 	t->pass_ns = now_ns;
-	if (t->naming) {
-		t->journal_requested = hot->journal;
+	if (t->naming)
 		return;
-	}
 	t->slots = reserve_pages(collect_tables_of(l)->all, t, hot->used);
 	relaxed_store(collect_tables_of(l)->flow_stats.slots, t->slots);
+	collect_section_plan(&section[FLOW_SLOTS], 0, t->slots);
 	collect_flow_drops_plan(t, now_ns);
 	if (t->slots < hot->used)
 		relaxed_store(collect_tables_of(l)->table_stats[TABLE_FLOWS].refused,
@@ -177,8 +176,9 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 			     hot->journal - from - t->info.journal_lines);
 		from = hot->journal - t->info.journal_lines;
 	}
-	t->journal = t->journal_requested = from;
+	t->journal = from;
 	t->journal_end = hot->journal;
+	collect_section_plan(&section[FLOW_JOURNAL], from, hot->journal);
 }
 
 static enum region_fault take_hot(struct collect_link *l, struct collect_region *r,
@@ -197,171 +197,63 @@ static enum region_fault take_hot(struct collect_link *l, struct collect_region 
 
 /* ---- slots and journal ---- */
 
-static bool take_slots(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		       uint64_t now_ns)
+static enum region_fault take_slot(struct collect_link *l, struct collect_region *r, uint64_t slot,
+				   const uint64_t *words, uint64_t now_ns,
+				   struct collect_unsettled *u)
 {
-	struct collect_region *r = op->region;
 	struct collect_flow_table *t = collect_flow_table_of(r);
-	uint32_t first = (uint32_t)((read->offset - t->info.flows) / SL_FLOW_SIZE);
-	struct collect_unsettled again = {0};
+	struct region_flow f;
+	enum region_fault fault = region_flow_parse(words, &f);
 
-	if (!collect_table_usable(r))
-		return true;
-	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t i = 0; i < read->length / SL_FLOW_SIZE; i++) {
-		const uint64_t *words = (const uint64_t *)read->to + (size_t)i * FLOW_WORDS;
-		struct region_flow f;
-		enum region_fault fault = region_flow_parse(words, &f);
-
-		if (fault == REGION_FAULT_UNSETTLED) {
-			collect_unsettled_add(&again, i * SL_FLOW_SIZE, SL_FLOW_SIZE, 1);
-		} else if (fault) {
-			collect_region_drop(l, r, fault, now_ns);
-			return true;
-		} else if (!collect_flow_take(l, t, first + i, words, &f, now_ns)) {
-			t->reader.failed = true;
-			return true;
-		} else {
-			t->dropped |= t->info.drops && f.flags & SL_FLOW_DROPPED;
-		}
-	}
-	if (collect_table_again(op, read, &again))
-		return false;
-	relaxed_bump(collect_tables_of(l)->table_stats[TABLE_FLOWS].unsettled, again.count);
-	relaxed_bump(r->unsettled, again.count);
-	relaxed_bump(l->worker->unsettled, again.count);
-	return true;
+	(void)u;
+	if (!fault && !collect_flow_take(l, t, (uint32_t)slot, words, &f, now_ns))
+		fault = REGION_FAULT_MEMORY;
+	t->dropped |= !fault && t->info.drops && f.flags & SL_FLOW_DROPPED;
+	return fault;
 }
 
-static bool take_owners(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-			uint64_t now_ns)
+static enum region_fault take_line(struct collect_link *l, struct collect_region *r,
+				   uint64_t number, const uint64_t *line, uint64_t now_ns,
+				   struct collect_unsettled *u)
 {
-	struct collect_region *r = op->region;
 	struct collect_flow_table *t = collect_flow_table_of(r);
-	uint32_t first = (uint32_t)((read->offset - t->info.cgroups) / SL_FLOW_CGROUP_SIZE);
-	struct collect_unsettled again = {0};
+	struct region_flow_record e;
+	enum region_fault fault = region_flow_event_parse(line, number, &e);
 
-	if (!collect_table_usable(r))
-		return true;
-	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t i = 0; i < read->length / SL_FLOW_CGROUP_SIZE; i++) {
-		enum region_fault fault = collect_flow_owner_take(
-			l, t, first + i,
-			(const uint64_t *)read->to + (size_t)i * SL_FLOW_CGROUP_SIZE / 8);
-
-		if (fault == REGION_FAULT_UNSETTLED) {
-			collect_unsettled_add(&again, i * SL_FLOW_CGROUP_SIZE, SL_FLOW_CGROUP_SIZE,
-					      1);
-		} else if (fault) {
-			collect_region_drop(l, r, fault, now_ns);
-			return true;
-		}
+	(void)l, (void)now_ns;
+	if (fault == REGION_FAULT_CHECK) {
+		u->skipped++; /* overwritten by a later line */
+		return REGION_FAULT_NONE;
 	}
-	if (collect_table_again(op, read, &again))
-		return false;
-	relaxed_bump(collect_tables_of(l)->table_stats[TABLE_FLOWS].unsettled, again.count);
-	t->owners_moved |= again.count > 0;
-	return true;
-}
-
-static bool keep_event(struct collect_flow_table *t, const struct region_flow_record *e)
-{
+	if (fault || e.event != SL_FLOW_EVENT_CLOSE)
+		return fault;
 	if (!BASE_GROW(t->event, t->events, t->event_room))
-		return false;
-	t->event[t->events++] = *e;
-	return true;
+		return REGION_FAULT_MEMORY;
+	t->event[t->events++] = e;
+	return REGION_FAULT_NONE;
 }
 
-static bool take_journal(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-			 uint64_t now_ns)
-{
-	struct collect_region *r = op->region;
-	struct collect_flow_table *t = collect_flow_table_of(r);
-	uint64_t place = (read->offset - t->info.journal) / SL_LINE_SIZE, gaps = 0;
-	/* The journal number expected at this place in this pass. */
-	uint64_t number = t->journal + ((place - t->journal) & (t->info.journal_lines - 1));
-	struct collect_unsettled again = {0};
-
-	if (!collect_table_usable(r))
-		return true;
-	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t i = 0; i < read->length / SL_LINE_SIZE; i++) {
-		const uint64_t *line = (const uint64_t *)read->to + (size_t)i * 8;
-		struct region_flow_record e;
-		enum region_fault fault = region_flow_event_parse(line, number + i, &e);
-
-		if (fault == REGION_FAULT_UNSETTLED) {
-			collect_unsettled_add(&again, i * SL_LINE_SIZE, SL_LINE_SIZE, 1);
-		} else if (fault == REGION_FAULT_CHECK) {
-			gaps++; /* overwritten by a later line */
-		} else if (fault) {
-			collect_region_drop(l, r, fault, now_ns);
-			return true;
-		} else if (e.event == SL_FLOW_EVENT_CLOSE && !keep_event(t, &e)) {
-			t->reader.failed = true;
-			return true;
-		}
-	}
-	if (collect_table_again(op, read, &again))
-		return false;
-	relaxed_bump(collect_tables_of(l)->flow_stats.gaps, gaps);
-	number += again.low / SL_LINE_SIZE;
-	if (again.count && t->stuck < STUCK_MAX)
-		t->journal_end = BASE_MIN(number, t->journal_end);
-	else
-		relaxed_bump(collect_tables_of(l)->flow_stats.gaps, again.count);
-	return true;
-}
-
-/* ---- READs ---- */
-
-static const struct collect_op_kind slots_read = COLLECT_TABLE_READ(take_slots);
-static const struct collect_op_kind owners_read = COLLECT_TABLE_READ(take_owners);
-static const struct collect_op_kind journal_read = COLLECT_TABLE_READ(take_journal);
-
-static bool is_requested(const struct collect_table_reader *reader)
-{
-	const struct collect_flow_table *t = (const struct collect_flow_table *)reader;
-
-	return t->slot >= t->slots && t->owner_slot >= t->owner_slots &&
-	       t->reason_line >= t->reason_lines && t->drop_line >= t->drop_lines &&
-	       t->journal_requested == t->hot.journal;
-}
-
-/* Requests the owners before the flows they own. */
-static void request_body(struct collect_link *l, struct collect_region *r)
+static void count_gaps(struct collect_link *l, struct collect_region *r,
+		       const struct collect_unsettled *u)
 {
 	struct collect_flow_table *t = collect_flow_table_of(r);
+	bool stuck = t->stuck >= STUCK_MAX;
 
-	if (!collect_table_request_run(l, r, &owners_read, t->info.cgroups, SL_FLOW_CGROUP_SIZE,
-				       &t->owner_slot, t->owner_slots) ||
-	    !collect_flow_drops_request(l, r) ||
-	    !collect_table_request_run(l, r, &slots_read, t->info.flows, SL_FLOW_SIZE, &t->slot,
-				       t->slots))
-		return;
-	while (t->journal_requested < t->hot.journal) {
-		uint64_t place = t->journal_requested & (t->info.journal_lines - 1);
-		uint64_t n = BASE_MIN(t->hot.journal - t->journal_requested, LINES_PER_READ);
-
-		n = BASE_MIN(n, t->info.journal_lines - place);
-		if (!collect_table_request(l, r, &journal_read,
-					   t->info.journal + place * SL_LINE_SIZE,
-					   (uint32_t)n * SL_LINE_SIZE))
-			return;
-		t->journal_requested += n;
-	}
+	relaxed_bump(collect_tables_of(l)->flow_stats.gaps, u->skipped + (stuck ? u->count : 0));
+	if (u->count && !stuck)
+		t->journal_end = BASE_MIN(u->number, t->journal_end);
 }
+
+static const struct collect_elements flow_slots = {take_slot, collect_table_count_unsettled};
+static const struct collect_elements journal_lines = {take_line, count_gaps};
 
 const struct collect_table_type collect_flows_type = {
 	.name = "flows",
 	.size = sizeof(struct collect_flow_table),
 	.fill = fill_table,
 	.clear = clear_table,
-	.found = bind_table,
 	.gone = lose_table,
 	.hot = take_hot,
-	.request = request_body,
-	.requested = is_requested,
 	.done = end_pass,
 	.reads_max = 16,
 };

@@ -12,8 +12,9 @@
 
 /* ---- the table ---- */
 
-#define FLOW_PAGE  64u
-#define FLOW_WORDS (SL_FLOW_SIZE / 8)
+#define FLOW_PAGE	64u
+#define FLOW_OWNERS_MAX 8192u /* maximum owners per host */
+#define FLOW_WORDS	(SL_FLOW_SIZE / 8)
 /* a slot and its line of dropped segments */
 #define FLOW_SEEN_WORDS (FLOW_WORDS + SL_LINE_SIZE / 8)
 
@@ -60,6 +61,9 @@ struct collect_flow_orphan {
 	bool late; /* a pass has ended without reporting the flow's end */
 };
 
+/* The sections of the table. Owners come before the flows they own. */
+enum { FLOW_OWNERS, FLOW_REASONS, FLOW_DROPS, FLOW_SLOTS, FLOW_JOURNAL };
+
 struct collect_flow_table {
 	struct collect_table_reader reader;
 	struct region_flows_info info;
@@ -71,9 +75,8 @@ struct collect_flow_table {
 	uint32_t naming;
 	uint32_t pass;
 	uint64_t pass_ns, last_pass_ns; /* when this pass and the previous one began */
-	uint32_t slot, slots;		/* slots of this pass: next to request, and total */
+	uint32_t slots;			/* number of slots that this pass reads */
 	uint64_t journal;		/* next journal line to take */
-	uint64_t journal_requested;	/* next journal line to request in this pass */
 	uint64_t journal_end;		/* first journal line that did not settle in this pass */
 	uint32_t stuck; /* consecutive passes that ended before the end of the journal */
 	struct region_flow_record *event; /* journal records of ended flows, read in this pass */
@@ -82,9 +85,10 @@ struct collect_flow_table {
 	uint32_t orphans, orphan_room;
 	uint32_t open, slots_read; /* read by any thread */
 	/* Used by flow_owner.c. */
-	uint64_t (*owner)[SL_FLOW_CGROUP_SIZE / 8];
-	uint32_t *owner_hash, owners, owners_used;
-	uint32_t owner_slot, owner_slots; /* owners of this pass: next slot to request, and total */
+	struct collect_flow_owner_slot *owner[FLOW_OWNERS_MAX];
+	struct base_table owner_by_id;
+	uint32_t owners_used;
+	uint64_t owners_tag;
 	bool owners_moved;
 	uint64_t owners_ns;
 	struct region_flow_cgroup found;
@@ -92,10 +96,7 @@ struct collect_flow_table {
 	/* Used by flow_drops.c. */
 	uint64_t reason[SL_DROP_REASONS][SL_LINE_SIZE / 8]; /* lines; read by any thread */
 	uint64_t reasons_ns;
-	/* lines by reason in this pass: the next one to request, and their number */
-	uint32_t reason_line, reason_lines;
-	uint32_t drop_line, drop_lines; /* the same for the lines by flow */
-	bool dropped;			/* a flow with dropped segments was seen in this pass */
+	bool dropped; /* a flow with dropped segments was seen in this pass */
 };
 
 /* Returns NULL if r, of kind SL_REGION_FLOWS, has no table yet. */
@@ -118,12 +119,7 @@ void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)
 
 /* Returns the number of owner slots to read in this pass, starting at slot 0. */
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns);
-/*
- * Takes an owner slot. Returns REGION_FAULT_UNSETTLED to have the slot read again; other faults
- * mean that it is not valid.
- */
-enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
-					  uint32_t slot, const uint64_t *words);
+extern const struct collect_elements collect_flow_owners;
 /*
  * Finds the owner of a cgroup. If there is none, or none yet, returns false with "(unknown)" in
  * *out. The strings are valid until the next call. t may be NULL.
@@ -136,10 +132,9 @@ void collect_flow_owners_free(struct collect_flow_table *t, struct collect_colle
 
 /* ---- flow_drops.c ---- */
 
+extern const struct collect_elements collect_flow_reasons, collect_flow_drops;
 /* Decides which lines of dropped segments to read in this pass. */
 void collect_flow_drops_plan(struct collect_flow_table *t, uint64_t now_ns);
-/* Returns false if a request must wait. */
-bool collect_flow_drops_request(struct collect_link *l, struct collect_region *r);
 
 /* ---- flow_why.c ---- */
 

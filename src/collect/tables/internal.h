@@ -21,6 +21,7 @@ enum collect_table { TABLE_FLOWS, TABLE_LAYERS, TABLE_TASKS, TABLE_SEGMENTS, TAB
 /* Totals over all tables of one kind that the host has had. Read by any thread. */
 struct collect_table_stats {
 	uint64_t passes, missed, unsettled;
+	uint64_t present; /* 1 if there is a table now */
 	uint64_t refused; /* current number of slots beyond the limit */
 	uint64_t ignored; /* tables ignored because the host already had one */
 };
@@ -41,7 +42,6 @@ struct collect_flow_stats {
 /* Counters of layer and task tables, by kind. Read by any thread. */
 struct collect_slot_stats {
 	uint64_t reused;	  /* slots reused before their final values were read */
-	uint64_t present;	  /* 1 if there is a table now */
 	uint64_t lost[SL_CAUSES]; /* losses as counted by the host */
 };
 #define SLOT_TABLES 2
@@ -49,13 +49,13 @@ struct collect_slot_stats {
 struct collect_host_tables {
 	struct collect_tables *all;
 	struct {
-		struct collect_region *region; /* region of the table, or NULL */
-		bool had;		       /* the host had such a table before */
+		/* region of the table, or NULL; other threads may read it under the lock */
+		struct collect_region *region;
+		bool had; /* the host had such a table before */
 	} table[TABLES];
+	pthread_mutex_t lock;
 	struct collect_workload *workloads;
-	uint64_t workloads_ns;	      /* next time to look for idle workloads */
-	pthread_mutex_t lock;	      /* protects only the pointer below */
-	struct collect_region *flows; /* region of table[TABLE_FLOWS], for other threads */
+	uint64_t workloads_ns; /* next time to look for idle workloads */
 	/* Read by any thread. */
 	struct collect_table_stats table_stats[TABLES];
 	struct collect_flow_stats flow_stats;

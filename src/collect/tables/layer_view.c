@@ -97,11 +97,12 @@ void collect_collector_layer_losses(struct collect_collector *c,
 	for (size_t i = 0; t && i < c->hosts; i++) {
 		const struct collect_host *h = &c->host[i];
 		const struct collect_slot_stats *s = &t->host[i].slot_stats[0];
+		const struct collect_table_stats *table = &t->host[i].table_stats[TABLE_LAYERS];
 		struct collect_layer_losses_view v = {
 			.target = h->target,
 			.hostname = collect_host_name(h),
-			.present = relaxed_load(s->present),
-			.passes = relaxed_load(t->host[i].table_stats[TABLE_LAYERS].passes),
+			.present = relaxed_load(table->present),
+			.passes = relaxed_load(table->passes),
 		};
 
 		for (int k = 0; k < SL_CAUSES; k++)

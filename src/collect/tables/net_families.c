@@ -86,14 +86,9 @@ static bool of_way(struct collect_self *s, struct export_series *out,
 		   const struct collect_net_pair *p, int way, const char *key, const char *value)
 {
 	/* The labels must be sorted; key lies between destination and source. */
-	return collect_self_labels(
-		s, out,
-		(struct region_text_label[]){{"destination", p->hostname[!way]},
-					     {"destination_target", p->target[!way]},
-					     {key, value},
-					     {"source", p->hostname[way]},
-					     {"source_target", p->target[way]}},
-		5);
+	return SELF_LABELS(s, out, {"destination", p->hostname[!way]},
+			   {"destination_target", p->target[!way]}, {key, value},
+			   {"source", p->hostname[way]}, {"source_target", p->target[way]});
 }
 
 /* Returns port number s->at / each, counted over all pairs, or NULL if there are no more. */
@@ -194,16 +189,14 @@ static bool net_unmatched(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
-static bool net_missed(struct collect_self *s, struct export_series *out)
+static const void *host_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_net_host_view *h = &net_of(s)->host[s->at];
 
 	return s->at < net_of(s)->hosts &&
-	       collect_self_labels(
-		       s, out,
-		       (struct region_text_label[]){{"host", h->hostname}, {"target", h->target}},
-		       2) &&
-	       collect_self_u64(out, h->missed);
+			       SELF_LABELS(s, out, {"host", h->hostname}, {"target", h->target})
+		       ? h
+		       : NULL;
 }
 
 /* ---- the families ---- */
@@ -228,7 +221,8 @@ static const struct collect_self_family net_families[] = {
 	 "Segments between hosts that exceed the limit on pairs of hosts.",
 	 SINGLE(OF(NULL, OWN, collect_self_net, refused))},
 	{"sidelight_net_records_missed", COUNTER, "",
-	 "Segments overwritten in a host's ring before they were read.", .series = net_missed},
+	 "Segments overwritten in a host's ring before they were read.",
+	 EACH(host_at, OF(NULL, FOUND, collect_net_host_view, missed))},
 	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
 	 "Latency of a segment plus that of the next segment in the other direction; the sum does "
 	 "not depend on the clock offset.",

@@ -10,12 +10,10 @@
 
 #include "base/base.h"
 #include "collect/tables/table_reader.h"
-#include "collect/read/worker.h"
 #include "region/nic.h"
 
 /* a ring of 65,536 records can then take 650,000 segments per second */
 #define PERIOD_MAX_NS	 100000000u
-#define RECORDS_PER_READ (TABLE_READ_MAX / SL_NIC_SIZE)
 #define RECORDS_PER_PASS 32768u
 
 /* Stored in place of a record's number. */
@@ -27,11 +25,9 @@ struct segment_ring {
 	bool fresh;    /* nothing of this ring was read yet: start at the head */
 	uint64_t next; /* number of the record to be read next */
 	uint64_t head;
-	/*
-	 * Records of this pass: planned, requested, and complete (before the first one still being
-	 * written).
+	/* Records of this pass: planned, and complete (before the first one still being written).
 	 */
-	uint32_t want, requested, upto;
+	uint32_t want, upto;
 	struct collect_segment_batch *batch;
 };
 
@@ -71,6 +67,8 @@ static void clear_ring(struct collect_table_reader *reader, struct collect_table
 	batch_drop((struct segment_ring *)reader, all->c);
 }
 
+static const struct collect_elements nic_records;
+
 static enum region_fault fill_ring(struct collect_table_reader *reader, struct collect_tables *all,
 				   const struct sl_region_header *copy, uint64_t length)
 {
@@ -78,14 +76,14 @@ static enum region_fault fill_ring(struct collect_table_reader *reader, struct c
 	enum region_fault fault = region_nic_info_parse(copy, length, &t->info);
 
 	(void)all;
+	t->fresh = true;
 	reader->hot_at = t->info.hot;
+	reader->section[0] = (struct collect_section){.of = &nic_records,
+						      .at = t->info.ring,
+						      .stride = SL_NIC_SIZE,
+						      .bytes = SL_NIC_SIZE,
+						      .ring = t->info.records};
 	return fault;
-}
-
-static void bind_ring(struct collect_link *l, struct collect_region *r)
-{
-	(void)l;
-	ring_of(r)->fresh = true;
 }
 
 static void lose_ring(struct collect_link *l, struct collect_region *r)
@@ -128,7 +126,7 @@ static enum region_fault plan_body(struct collect_link *l, struct segment_ring *
 		t->next = hot->head - t->info.records;
 	t->head = hot->head;
 	t->want = t->upto = (uint32_t)BASE_MIN(hot->head - t->next, RECORDS_PER_PASS);
-	t->requested = 0;
+	collect_section_plan(&t->reader.section[0], t->next, t->next + t->want);
 	batch_drop(t, l->c);
 	t->batch = batch_new(l, t, t->want);
 	if (!t->batch)
@@ -154,70 +152,32 @@ static enum region_fault take_hot(struct collect_link *l, struct collect_region 
 	return plan_body(l, t, &hot);
 }
 
-static bool take_records(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-			 uint64_t now_ns)
-{
-	const uint64_t(*place)[SL_NIC_WORDS] = read->to;
-	struct segment_ring *t = ring_of(op->region);
-
-	(void)now_ns;
-	if (!collect_table_usable(op->region))
-		return true;
-	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t i = 0; i < read->length / SL_NIC_SIZE; i++) {
-		uint32_t at = op->index + i;
-		struct region_nic_record *to = &t->batch->record[at];
-		uint64_t number = t->next + at;
-		enum region_fault fault = region_nic_record_parse(place[i], number, to);
-
-		if (region_nic_comes(fault, to, number, t->head, &t->info)) {
-			t->upto = BASE_MIN(t->upto, at);
-			break;
-		}
-		if (fault)
-			to->number = MISSED;
-	}
-	return true;
-}
-
-static const struct collect_op_kind records_read = COLLECT_TABLE_READ(take_records);
-
-static bool is_requested(const struct collect_table_reader *reader)
-{
-	const struct segment_ring *t = (const struct segment_ring *)reader;
-
-	return t->requested == t->want;
-}
-
-static void request_body(struct collect_link *l, struct collect_region *r)
+static enum region_fault take_record(struct collect_link *l, struct collect_region *r,
+				     uint64_t number, const uint64_t *words, uint64_t now_ns,
+				     struct collect_unsettled *u)
 {
 	struct segment_ring *t = ring_of(r);
+	uint32_t at = (uint32_t)(number - t->next);
+	struct region_nic_record *to = &t->batch->record[at];
+	enum region_fault fault = region_nic_record_parse(words, number, to);
 
-	while (t->requested < t->want) {
-		uint64_t place = (t->next + t->requested) & (t->info.records - 1);
-		uint64_t n = BASE_MIN(t->want - t->requested, RECORDS_PER_READ);
-		struct collect_op *op;
-
-		n = BASE_MIN(n, t->info.records - place);
-		op = collect_table_request(l, r, &records_read, t->info.ring + place * SL_NIC_SIZE,
-					   (uint32_t)n * SL_NIC_SIZE);
-		if (!op)
-			return;
-		op->index = t->requested;
-		t->requested += (uint32_t)n;
-	}
+	(void)l, (void)now_ns, (void)u;
+	if (region_nic_comes(fault, to, number, t->head, &t->info))
+		t->upto = BASE_MIN(t->upto, at);
+	else if (fault)
+		to->number = MISSED;
+	return REGION_FAULT_NONE;
 }
+
+static const struct collect_elements nic_records = {take_record, NULL};
 
 const struct collect_table_type collect_segments_type = {
 	.name = "segments",
 	.size = sizeof(struct segment_ring),
 	.fill = fill_ring,
 	.clear = clear_ring,
-	.found = bind_ring,
 	.gone = lose_ring,
 	.hot = take_hot,
-	.request = request_body,
-	.requested = is_requested,
 	.done = end_pass,
 	.period_max_ns = PERIOD_MAX_NS,
 	.reads_max = 8,

@@ -56,6 +56,8 @@ static void clear_table(struct collect_table_reader *reader, struct collect_tabl
 	free(t->seen);
 }
 
+static const struct collect_elements slots_read, losses_read;
+
 static enum region_fault fill_table(struct collect_table_reader *reader, struct collect_tables *all,
 				    const struct sl_region_header *copy, uint64_t length)
 {
@@ -66,6 +68,14 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 	fault = t->kind->find(t, copy, length);
 	if (fault)
 		return fault;
+	t->reader.section[0] = (struct collect_section){
+		.of = &slots_read, .at = t->slots_at, .stride = t->stride, .bytes = t->stride};
+	t->reader.section[1] = (struct collect_section){
+		.of = &losses_read,
+		.at = t->losses.offset,
+		.stride = t->losses.stride,
+		.bytes = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE,
+	};
 	t->slots = t->stride > SLOT_MAX ? 0 : BASE_MIN(t->slots, TABLE_MAX / t->stride);
 	t->seen = calloc(t->slots + 1, sizeof(*t->seen));
 	if (!t->seen)
@@ -75,16 +85,6 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 }
 
 /* ---- the link's table ---- */
-
-static void bind_table(struct collect_link *l, struct collect_region *r)
-{
-	relaxed_store(stats_of(l, table_of(r))->present, 1);
-}
-
-static void lose_table(struct collect_link *l, struct collect_region *r)
-{
-	relaxed_store(stats_of(l, table_of(r))->present, 0);
-}
 
 void collect_slots_forget(struct collect_link *l, const struct collect_workload *w)
 {
@@ -183,22 +183,22 @@ static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen 
 	return 0;
 }
 
-/* Takes a slot. *torn: number of unsettled lines. */
-static enum region_fault take_slot(struct collect_link *l, struct collect_slot_table *t,
-				   uint32_t slot, const uint64_t *words, uint64_t now_ns,
-				   uint32_t *torn)
+static enum region_fault take_slot(struct collect_link *l, struct collect_region *r,
+				   uint64_t number, const uint64_t *words, uint64_t now_ns,
+				   struct collect_unsettled *u)
 {
+	struct collect_slot_table *t = table_of(r);
+	const uint32_t slot = (uint32_t)number;
 	struct collect_slot_seen *s = &t->seen[slot];
 	struct collect_slot_key key;
 	enum region_fault fault;
+	uint32_t torn;
 
-	*torn = 1;
 	if (!is_settled(words))
-		return REGION_FAULT_NONE;
+		return REGION_FAULT_UNSETTLED;
 	fault = t->kind->key(words, &key);
 	if (fault)
 		return fault;
-	*torn = 0;
 	if (s->known && !s->final && slot && (key.free || s->generation != key.generation))
 		/* the final values of the previous owner were not seen */
 		relaxed_bump(stats_of(l, t)->reused, 1);
@@ -225,13 +225,14 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		relaxed_add(l->c->memory, t->stride);
 	}
 	if (!s->counts) {
-		*torn = set_base(t, s, words);
+		u->count += set_base(t, s, words);
 		return REGION_FAULT_NONE;
 	}
 	if (!memcmp(s->word, words, t->stride) || !find_owner(l, t, s, slot, &key, now_ns))
 		return REGION_FAULT_NONE;
-	*torn = count_growth(t, s, words, now_ns);
-	s->final = key.ended && slot && !*torn;
+	torn = count_growth(t, s, words, now_ns);
+	u->count += torn;
+	s->final = key.ended && slot && !torn;
 	return REGION_FAULT_NONE;
 }
 
@@ -298,94 +299,39 @@ static enum region_fault take_hot(struct collect_link *l, struct collect_region 
 	relaxed_store(collect_tables_of(l)->table_stats[t->kind->table].refused,
 		      used > t->slots ? used - t->slots : 0);
 	t->used = BASE_MIN(used, t->slots);
-	t->slot = t->loss = 0;
+	collect_section_plan(&t->reader.section[0], 0, t->used);
+	collect_section_plan(&t->reader.section[1], 0, t->losses.count);
 	t->losses_torn = false;
 	memset(t->lost, 0, sizeof(t->lost));
 	return REGION_FAULT_NONE;
 }
 
-static bool take_slots(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		       uint64_t now_ns)
-{
-	struct collect_region *r = op->region;
-	struct collect_slot_table *t = table_of(r);
-	uint32_t first = (uint32_t)((read->offset - t->slots_at) / t->stride), torn;
-	struct collect_unsettled again = {0};
-
-	if (!collect_table_usable(r))
-		return true;
-	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t i = 0; i < read->length / t->stride; i++) {
-		const uint64_t *words = (const uint64_t *)read->to + (size_t)i * t->stride / 8;
-		enum region_fault fault = take_slot(l, t, first + i, words, now_ns, &torn);
-
-		if (fault) {
-			collect_region_drop(l, r, fault, now_ns);
-			return true;
-		}
-		if (torn)
-			collect_unsettled_add(&again, i * t->stride, t->stride, torn);
-	}
-	if (collect_table_again(op, read, &again))
-		return false;
-	relaxed_bump(collect_tables_of(l)->table_stats[t->kind->table].unsettled, again.count);
-	relaxed_bump(r->unsettled, again.count);
-	relaxed_bump(l->worker->unsettled, again.count);
-	return true;
-}
-
-static bool take_losses(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-			uint64_t now_ns)
-{
-	struct collect_slot_table *t = table_of(op->region);
-
-	(void)now_ns;
-	if (!collect_table_usable(op->region))
-		return true;
-	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	if (!region_losses_add(read->to, t->kind->losses, t->lost))
-		return true;
-	if (op->tries < LINK_TRIES - 1)
-		return false;
-	t->losses_torn = true; /* keep the sum of the last pass */
-	return true;
-}
-
-/* ---- READs ---- */
-
-static const struct collect_op_kind slots_read = COLLECT_TABLE_READ(take_slots);
-static const struct collect_op_kind losses_read = COLLECT_TABLE_READ(take_losses);
-
-static bool is_requested(const struct collect_table_reader *reader)
-{
-	const struct collect_slot_table *t = (const struct collect_slot_table *)reader;
-
-	return t->slot == t->used && t->loss == t->losses.count;
-}
-
-static void request_body(struct collect_link *l, struct collect_region *r)
+static enum region_fault take_loss(struct collect_link *l, struct collect_region *r,
+				   uint64_t number, const uint64_t *words, uint64_t now_ns,
+				   struct collect_unsettled *u)
 {
 	struct collect_slot_table *t = table_of(r);
-	uint32_t lines = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
-	if (!collect_table_request_run(l, r, &slots_read, t->slots_at, t->stride, &t->slot,
-				       t->used))
-		return;
-	while (t->loss < t->losses.count) {
-		if (!collect_table_request(l, r, &losses_read,
-					   t->losses.offset + (uint64_t)t->loss * t->losses.stride,
-					   lines * SL_LINE_SIZE))
-			return;
-		t->loss++;
-	}
+	(void)l, (void)number, (void)now_ns, (void)u;
+	return region_losses_add(words, t->kind->losses, t->lost);
 }
 
-#define SLOTS_TYPE(type_name)                                                                      \
-	{                                                                                          \
-		.name = (type_name), .size = sizeof(struct collect_slot_table),                    \
-		.fill = fill_table, .clear = clear_table, .found = bind_table, .gone = lose_table, \
-		.hot = take_hot, .request = request_body, .requested = is_requested,               \
-		.done = end_pass, .reads_max = 8                                                   \
+/* Keeps the sum of the last pass. */
+static void note_torn(struct collect_link *l, struct collect_region *r,
+		      const struct collect_unsettled *u)
+{
+	(void)l;
+	table_of(r)->losses_torn |= u->count > 0;
+}
+
+static const struct collect_elements slots_read = {take_slot, collect_table_count_unsettled};
+static const struct collect_elements losses_read = {take_loss, note_torn};
+
+#define SLOTS_TYPE(type_name)                                                                \
+	{                                                                                    \
+		.name = (type_name), .size = sizeof(struct collect_slot_table),              \
+		.fill = fill_table, .clear = clear_table, .hot = take_hot, .done = end_pass, \
+		.reads_max = 8                                                               \
 	}
 const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers");
 const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks");

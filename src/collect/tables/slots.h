@@ -39,7 +39,6 @@ struct collect_slot_table {
 	} info; /* selected by kind */
 
 	uint32_t used, passes;
-	uint32_t slot, loss; /* next slot and loss line to request */
 	bool losses_torn;
 	uint64_t lost[SL_CAUSES]; /* losses summed in this pass */
 	struct collect_slot_seen *seen;

@@ -53,6 +53,14 @@ static enum region_fault make_table(const struct collect_table_type *type,
 	return REGION_FAULT_NONE;
 }
 
+static void set_table(struct collect_host_tables *h, int i, struct collect_region *r)
+{
+	pthread_mutex_lock(&h->lock);
+	h->table[i].region = r;
+	pthread_mutex_unlock(&h->lock);
+	relaxed_store(h->table_stats[i].present, r != NULL);
+}
+
 void collect_tables_found(struct collect_link *l, struct collect_region *r,
 			  const struct sl_region_header *copy, uint64_t now_ns)
 {
@@ -90,8 +98,7 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 	t->follows = h->table[i].had;
 	t->hot_ok_ns = t->due_ns = now_ns;
 	h->table[i].had = true;
-	h->table[i].region = r;
-	type->found(l, r);
+	set_table(h, i, r);
 }
 
 void collect_tables_gone(struct collect_link *l, struct collect_region *r)
@@ -101,8 +108,9 @@ void collect_tables_gone(struct collect_link *l, struct collect_region *r)
 	for (int i = 0; i < TABLES; i++) {
 		if (h->table[i].region != r)
 			continue;
-		types[i]->gone(l, r);
-		h->table[i].region = NULL;
+		if (types[i]->gone)
+			types[i]->gone(l, r);
+		set_table(h, i, NULL);
 		/* A host that returns has changed in the meantime: treat it like a new one. */
 		h->table[i].had &= !r->left;
 	}
@@ -127,7 +135,8 @@ static bool is_bound(const struct collect_region *r)
 	return !r->gone && r->step == STEP_BOUND;
 }
 
-bool collect_table_usable(const struct collect_region *r)
+/* Returns true if the bytes of a READ may be used. */
+static bool is_usable(const struct collect_region *r)
 {
 	return is_bound(r) && !collect_table_reader_of(r)->failed;
 }
@@ -135,13 +144,22 @@ bool collect_table_usable(const struct collect_region *r)
 static void end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	collect_table_reader_of(r)->phase = READER_IDLE;
-	if (!collect_table_usable(r) || !collect_table_reader_of(r)->type->done(l, r, now_ns))
+	if (!is_usable(r) || !collect_table_reader_of(r)->type->done(l, r, now_ns))
 		return;
 	collect_table_reader_of(r)->first = false;
 	relaxed_bump(stats_of(l, r)->passes, 1);
 	relaxed_bump(r->rounds, 1);
 	relaxed_store(r->fresh_ns, now_ns);
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
+}
+
+/* Returns true if the whole body has been requested. */
+static bool is_requested(const struct collect_table_reader *t)
+{
+	for (uint32_t i = 0; i < TABLE_SECTIONS; i++)
+		if (t->section[i].next < t->section[i].end)
+			return false;
+	return true;
 }
 
 /* Called when a pass may have ended. */
@@ -151,7 +169,7 @@ static void check_end(struct collect_link *l, struct collect_region *r, uint64_t
 
 	if (t->reads || t->phase == READER_IDLE)
 		return;
-	if (t->failed || (t->phase == READER_BODY && t->type->requested(t)))
+	if (t->failed || (t->phase == READER_BODY && is_requested(t)))
 		end_pass(l, r, now_ns);
 }
 
@@ -194,39 +212,80 @@ static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabri
 	return true;
 }
 
-bool collect_table_again(const struct collect_op *op, struct fabric_read *read,
-			 const struct collect_unsettled *u)
+static bool take_elements(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			  uint64_t now_ns)
 {
-	if (!u->count || op->tries == LINK_TRIES - 1)
+	struct collect_region *r = op->region;
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	const struct collect_section *s = &t->section[op->index];
+	uint64_t number = (read->offset - s->at) / s->stride;
+	struct collect_unsettled u = {0};
+
+	if (!is_usable(r))
+		return true;
+	if (s->ring) /* the element of this pass at this place of the ring */
+		number = s->first + ((number - s->first) & (s->ring - 1));
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
+	for (uint32_t at = op->low; at < op->high; at += s->stride, number++) {
+		const uint64_t *words =
+			(const uint64_t *)((const uint8_t *)read->to + (at - op->low));
+		const uint32_t before = u.count;
+		enum region_fault fault = s->of->take(l, r, number, words, now_ns, &u);
+
+		if (fault == REGION_FAULT_UNSETTLED) {
+			u.count++;
+		} else if (fault) {
+			t->failed = true;
+			if (fault != REGION_FAULT_MEMORY)
+				collect_region_drop(l, r, fault, now_ns);
+			return true;
+		}
+		if (u.count == before)
+			continue;
+		if (!before) {
+			u.low = at;
+			u.number = number;
+		}
+		u.high = at + s->bytes;
+	}
+	if (u.count && collect_reads_narrow(op, read, u.low, u.high))
 		return false;
-	read->offset += u->low;
-	read->to = (uint8_t *)read->to + u->low;
-	read->length = u->high - u->low;
+	if (s->of->taken)
+		s->of->taken(l, r, &u);
 	return true;
+}
+
+void collect_table_count_unsettled(struct collect_link *l, struct collect_region *r,
+				   const struct collect_unsettled *u)
+{
+	relaxed_bump(stats_of(l, r)->unsettled, u->count);
+	relaxed_bump(r->unsettled, u->count);
+	relaxed_bump(l->worker->unsettled, u->count);
 }
 
 /* ---- READs ---- */
 
-void collect_table_read_failed(struct collect_link *l, struct collect_op *op, int status,
-			       uint64_t now_ns)
+static void fail_read(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
 	collect_table_reader_of(op->region)->failed = true;
 	collect_region_read_failed(l, op, status, now_ns);
 }
 
-void collect_table_read_over(struct collect_link *l, struct collect_op *op,
-			     const struct fabric_read *read, uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, uint64_t now_ns)
 {
-	(void)read;
 	collect_table_reader_of(op->region)->reads--;
 	check_end(l, op->region, now_ns);
 }
 
-static const struct collect_op_kind hot_read = COLLECT_TABLE_READ(take_hot);
+static const struct collect_op_kind hot_read = {
+	.take = take_hot, .failed = fail_read, .over = end_read};
+static const struct collect_op_kind elements_read = {
+	.take = take_elements, .failed = fail_read, .over = end_read};
 
-struct collect_op *collect_table_request(struct collect_link *l, struct collect_region *r,
-					 const struct collect_op_kind *kind, uint64_t offset,
-					 uint32_t length)
+/* Returns NULL if there is no room now. */
+static struct collect_op *request_read(struct collect_link *l, struct collect_region *r,
+				       const struct collect_op_kind *kind, uint64_t offset,
+				       uint32_t length)
 {
 	struct collect_table_reader *t = collect_table_reader_of(r);
 	struct collect_op *op;
@@ -238,21 +297,32 @@ struct collect_op *collect_table_request(struct collect_link *l, struct collect_
 	return op;
 }
 
-bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
-			       const struct collect_op_kind *kind, uint64_t offset, uint32_t stride,
-			       uint32_t *next, uint32_t end)
+/* Requests the rest of the body, until there is no more room. */
+static void request_body(struct collect_link *l, struct collect_region *r)
 {
-	uint32_t most = stride < TABLE_READ_MAX ? TABLE_READ_MAX / stride : 1;
+	struct collect_table_reader *t = collect_table_reader_of(r);
 
-	while (*next < end) {
-		uint32_t n = BASE_MIN(end - *next, most);
+	for (uint32_t i = 0; i < TABLE_SECTIONS; i++) {
+		struct collect_section *s = &t->section[i];
 
-		if (!collect_table_request(l, r, kind, offset + (uint64_t)*next * stride,
-					   n * stride))
-			return false;
-		*next += n;
+		while (s->next < s->end) {
+			uint64_t place = s->ring ? s->next & (s->ring - 1) : s->next;
+			uint64_t n = s->end - s->next;
+			struct collect_op *op;
+
+			n = BASE_MIN(n, TABLE_READ_MAX / s->stride ?: 1u);
+			if (s->bytes < s->stride)
+				n = 1;
+			if (s->ring)
+				n = BASE_MIN(n, s->ring - place);
+			op = request_read(l, r, &elements_read, s->at + place * s->stride,
+					  (uint32_t)(n - 1) * s->stride + s->bytes);
+			if (!op)
+				return;
+			op->index = i;
+			s->next += n;
+		}
 	}
-	return true;
 }
 
 /* ---- the pace ---- */
@@ -301,9 +371,9 @@ static void poll_table(struct collect_link *l, struct collect_region *r, uint64_
 		return;
 	}
 	if (t->phase == READER_HOT && !t->hot_requested)
-		t->hot_requested = collect_table_request(l, r, &hot_read, t->hot_at, SL_LINE_SIZE);
+		t->hot_requested = request_read(l, r, &hot_read, t->hot_at, SL_LINE_SIZE);
 	if (t->phase == READER_BODY)
-		t->type->request(l, r);
+		request_body(l, r);
 	check_end(l, r, now_ns); /* an empty body needs no READ */
 }
 

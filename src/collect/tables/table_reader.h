@@ -31,22 +31,15 @@ struct collect_table_type {
 				  const struct sl_region_header *copy, uint64_t length);
 	/* Frees the memory that the table points to. */
 	void (*clear)(struct collect_table_reader *t, struct collect_tables *all);
-	/*
-	 * Called when the region becomes the link's table, and when it ceases to be. gone may be
-	 * NULL.
-	 */
-	void (*found)(struct collect_link *l, struct collect_region *r);
+	/* Called when the region ceases to be the link's table. May be NULL. */
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	/*
-	 * Takes the hot line and plans the body. Returns REGION_FAULT_UNSETTLED to have the line
-	 * read again and REGION_FAULT_MEMORY to give the pass up; any other fault drops the region.
+	 * Takes the hot line and plans the body (collect_section_plan()). Returns
+	 * REGION_FAULT_UNSETTLED to have the line read again and REGION_FAULT_MEMORY to give the
+	 * pass up; any other fault drops the region.
 	 */
 	enum region_fault (*hot)(struct collect_link *l, struct collect_region *r,
 				 const uint64_t *line, uint64_t now_ns);
-	/* Requests the body through collect_table_request(), until there is no more room. */
-	void (*request)(struct collect_link *l, struct collect_region *r);
-	/* Returns true if the whole body has been requested. */
-	bool (*requested)(const struct collect_table_reader *t);
 	/*
 	 * Called when all READs of a pass succeeded. Returns false if the pass only prepared the
 	 * next one.
@@ -61,6 +54,40 @@ struct collect_table_type {
 extern const struct collect_table_type collect_flows_type, collect_layers_type, collect_tasks_type,
 	collect_segments_type;
 
+/* What one READ of a section left open. */
+struct collect_unsettled {
+	uint32_t low,
+		high;	/* the bytes of the READ with unsettled lines; only these are read again */
+	uint32_t count; /* number of unsettled lines */
+	uint32_t skipped; /* number of elements that will not come any more */
+	uint64_t number;  /* the first element with an unsettled line */
+};
+
+/* A kind of elements. */
+struct collect_elements {
+	/*
+	 * Takes an element. Returns REGION_FAULT_UNSETTLED, or adds to u->count, to have the
+	 * element read again, and REGION_FAULT_MEMORY to give the pass up; any other fault drops
+	 * the region.
+	 */
+	enum region_fault (*take)(struct collect_link *l, struct collect_region *r, uint64_t number,
+				  const uint64_t *words, uint64_t now_ns,
+				  struct collect_unsettled *u);
+	/* Called when a READ is not repeated any more; u is what is still open. May be NULL. */
+	void (*taken)(struct collect_link *l, struct collect_region *r,
+		      const struct collect_unsettled *u);
+};
+
+/* An array of the body. A pass reads the elements from first to end. */
+struct collect_section {
+	const struct collect_elements *of;
+	uint64_t at;		/* offset of the array */
+	uint32_t stride, bytes; /* distance between elements, and the bytes to read of each */
+	uint64_t ring;		/* size of the array if it is a ring, a power of two; otherwise 0 */
+	uint64_t first, next, end; /* next: the next element to request */
+};
+#define TABLE_SECTIONS 5u /* maximum number of sections of a table */
+
 /* The first member of each table; collect_region.beside points to it. */
 struct collect_table_reader {
 	const struct collect_table_type *type;
@@ -73,6 +100,7 @@ struct collect_table_reader {
 	uint32_t reads;	    /* number of READs in flight */
 	uint64_t hot_at;    /* offset of the hot line */
 	uint64_t due_ns, begun_ns, hot_ok_ns;
+	struct collect_section section[TABLE_SECTIONS]; /* read in this order */
 };
 
 /* Returns the table for regions of this kind, or -1. */
@@ -108,58 +136,14 @@ void collect_table_reader_free(struct collect_region *r);
 
 /* Returns true if the link's table of that kind is bound. */
 bool collect_table_bound(const struct collect_link *l, enum collect_table table);
-/*
- * Returns true if the bytes of a READ may be used: the region is still bound and the pass has not
- * failed.
- */
-bool collect_table_usable(const struct collect_region *r);
-/*
- * Requests part of the body; kind is one of the table type's kinds of READ. Returns NULL if there
- * is no room now.
- */
-struct collect_op *collect_table_request(struct collect_link *l, struct collect_region *r,
-					 const struct collect_op_kind *kind, uint64_t offset,
-					 uint32_t length);
-/*
- * Requests the elements from *next to end, of stride bytes each. Returns false if there is no room
- * now.
- */
-bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
-			       const struct collect_op_kind *kind, uint64_t offset, uint32_t stride,
-			       uint32_t *next, uint32_t end);
-/*
- * Defines a kind of READ for a table's body; take_fn is the table type's function that takes the
- * bytes read.
- */
-#define COLLECT_TABLE_READ(take_fn)                                     \
-	{                                                               \
-		.take = (take_fn), .failed = collect_table_read_failed, \
-		.over = collect_table_read_over                         \
-	}
-void collect_table_read_failed(struct collect_link *l, struct collect_op *op, int status,
-			       uint64_t now_ns);
-void collect_table_read_over(struct collect_link *l, struct collect_op *op,
-			     const struct fabric_read *read, uint64_t now_ns);
-
-/* The unsettled part of a READ; only this part is read again. */
-struct collect_unsettled {
-	uint32_t low, high, count;
-};
-
-static inline void collect_unsettled_add(struct collect_unsettled *u, uint32_t at, uint32_t bytes,
-					 uint32_t count)
+/* Makes this pass read the elements from first to end. */
+static inline void collect_section_plan(struct collect_section *s, uint64_t first, uint64_t end)
 {
-	if (!u->count)
-		u->low = at;
-	u->high = at + bytes;
-	u->count += count;
+	s->first = s->next = first;
+	s->end = end;
 }
-
-/*
- * Narrows the READ down to the unsettled part. Returns false if all lines settled, or no retry is
- * left.
- */
-bool collect_table_again(const struct collect_op *op, struct fabric_read *read,
-			 const struct collect_unsettled *u);
+/* collect_elements.taken of elements whose unsettled lines are counted for table and region. */
+void collect_table_count_unsettled(struct collect_link *l, struct collect_region *r,
+				   const struct collect_unsettled *u);
 
 #endif

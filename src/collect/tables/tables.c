@@ -24,10 +24,8 @@ static void free_tables(void *arg)
 	struct collect_tables *t = arg;
 
 	collect_pair_latency_free(t->pair_latency);
-	for (size_t i = 0; t->host && i < t->c->hosts; i++) {
-		collect_region_put(t->host[i].flows);
+	for (size_t i = 0; t->host && i < t->c->hosts; i++)
 		pthread_mutex_destroy(&t->host[i].lock);
-	}
 	free(t->host);
 	free(t);
 }

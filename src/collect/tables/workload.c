@@ -41,23 +41,17 @@ static bool take_group(struct collect_tables *all)
 	return false;
 }
 
-static uint64_t hash_text(uint64_t h, const char *s)
-{
-	return base_hash_text(h, s ? s : "");
-}
-
 static uint64_t key_of(const struct collect_link *l, const struct collect_flow_owner *who)
 {
-	uint64_t h = hash_text(hash_text(0, "tcp"), l->host->target);
+	uint64_t h = base_hash_text(base_hash_text(0, "tcp"), l->host->target);
 
 	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-		h = hash_text(h, who->name[i]);
+		h = base_hash_text(h, who->name[i]);
 	return h;
 }
 
 static uint64_t extend_hash(uint64_t h, const char *s)
 {
-	s = s ? s : "";
 	return sl_fnv1a(h, s, strlen(s) + 1);
 }
 
@@ -95,7 +89,7 @@ static struct collect_workload *make_workload(struct collect_link *l,
 		info->kind = SL_REGION_FLOWS;
 		info->start_ns = base_realtime_ns();
 		for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-			if (who->name[i] && *who->name[i])
+			if (*who->name[i])
 				region_add_label(info, &used, keys[i], who->name[i]);
 	}
 	if (r &&
@@ -385,7 +379,7 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 						enum collect_workload_part part, uint32_t role,
 						uint32_t *group)
 {
-	static const struct collect_flow_owner other = {.name[SL_CGROUP_PATH] = "(other)"};
+	static const struct collect_flow_owner other = COLLECT_FLOW_OWNER("(other)");
 	struct collect_workload_group like = {.role = (uint8_t)role, .part = (uint8_t)part};
 	uint64_t key = key_of(l, &other);
 	struct collect_workload *w = find_workload(l, key);
@@ -485,7 +479,7 @@ static int by_cells(const void *a, const void *b)
 {
 	const struct collect_workload_group *g = a, *h = b;
 
-	return (g->own > h->own) - (g->own < h->own);
+	return BASE_ORDER(g->own, h->own);
 }
 
 /* Asks control to build the layout, by the same steps as for a region with a schema. */

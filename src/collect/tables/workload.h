@@ -11,12 +11,15 @@
 #include "region/flows.h"
 
 /*
- * The owner of a flow as SL_CGROUP_... texts, with a unit in place of the path. NULL or "" means
- * unknown.
+ * The owner of a flow as SL_CGROUP_... texts, with a unit in place of the path. "" means unknown.
  */
 struct collect_flow_owner {
 	const char *name[SL_CGROUP_TEXTS];
 };
+#define COLLECT_FLOW_OWNER(unit)                                      \
+	{                                                             \
+		.name = { "", "", "", "", [SL_CGROUP_PATH] = (unit) } \
+	}
 
 /* A workload's synthetic region; the cells are sums by group. */
 struct collect_workload {

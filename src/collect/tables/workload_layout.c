@@ -18,35 +18,24 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_TASKS] = TASK_CELLS,
 };
 
-#define CAUSE_HELP  "Segments retransmitted, by cause, on connections whose opening was observed."
-#define WINDOW_HELP "Number of times a receive window was closed, by the end that closed it."
-#define RESET_HELP  "Connections ended by a reset, by the direction of the reset."
-#define FAILURE_HELP                                                                       \
-	"Connections that were not established (refused, unanswered, not_established) or " \
-	"that ended because the peer did not answer."
-#define LIMIT_HELP "Time of connections, by limiting factor."
-#define SWITCH_HELP \
-	"Context switches: voluntary (the task slept) and involuntary (it was preempted)."
-
 #define LAYERS_HELP                                                                         \
 	"Time that TCP segments spend in each layer of the stack; for the layer app, from " \
 	"reading the last byte of a request to sending the first byte of its response."
 #define STACK_HELP "Time that TCP segments of all ports spend in each layer of the kernel's stack."
-/* A metric with one series for each value of the label key. */
-#define BY(part, kind, cell, name, unit, help, key, value)                                   \
-	{                                                                                    \
-		WORKLOAD_##part, cell, kind, name, unit, help, key, value, EXPORT_DETAIL_ALL \
+
+#define METRIC(of, is, first, called, in, says, ...)                                    \
+	{                                                                               \
+		.part = WORKLOAD_##of, .kind = (is), .cell = (first), .name = (called), \
+		.unit = (in), .help = (says), __VA_ARGS__                               \
 	}
-#define METRIC(part, kind, cell, name, unit, help) \
-	BY(part, kind, cell, name, unit, help, NULL, NULL)
-#define HISTOGRAM(part, cell, name, help, key, value, detail)                                    \
-	{                                                                                        \
-		WORKLOAD_##part, cell, SL_KIND_HISTOGRAM_EXP, name, "seconds", help, key, value, \
-			EXPORT_DETAIL_##detail                                                   \
-	}
-#define LAYER(part, layer, text, detail)                                                       \
-	HISTOGRAM(part, LAYER_HISTOGRAMS + (layer)*LAYER_HIST_CELLS, WORKLOAD_##part##_METRIC, \
-		  part##_HELP, "layer", text, detail)
+/* Members of a metric: it has one series for each value of this label. */
+#define BY(label, ...) .key = (label), .value = {__VA_ARGS__}
+/* Members of a histogram. */
+#define SHOWN(how) .detail = EXPORT_DETAIL_##how
+#define LAYERS(of, first, how, ...)                                                    \
+	METRIC(of, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + (first)*LAYER_HIST_CELLS, \
+	       WORKLOAD_##of##_METRIC, "seconds", of##_HELP, SHOWN(how), BY("layer", __VA_ARGS__))
+#define VALUES_MAX 6u
 
 /*
  * In text, only the quantiles of round trips, requests, the application and waits for a CPU are
@@ -57,8 +46,10 @@ static const struct workload_layout_metric {
 	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
-	const char *name, *unit, *help, *key, *value; /* key must sort before "port" */
-	enum export_detail detail;		      /* of a histogram */
+	enum export_detail detail; /* of a histogram */
+	const char *name, *unit, *help;
+	/* key must sort before "port"; the values have adjacent cells, or adjacent layers */
+	const char *key, *value[VALUES_MAX];
 } metrics[] = {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
 	       "Bytes sent over TCP, including retransmissions."),
@@ -74,24 +65,18 @@ static const struct workload_layout_metric {
 	       "Segments received, including pure acknowledgements."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RETRANSMITS, "sidelight_tcp_retransmits_total", "",
 	       "Segments retransmitted."),
-	BY(FLOWS, SL_KIND_COUNTER, RE_FAST, "sidelight_tcp_retransmit_causes_total", "", CAUSE_HELP,
-	   "cause", "fast"),
-	BY(FLOWS, SL_KIND_COUNTER, RE_TIMEOUT, "sidelight_tcp_retransmit_causes_total", "",
-	   CAUSE_HELP, "cause", "timeout"),
-	BY(FLOWS, SL_KIND_COUNTER, RE_PROBE, "sidelight_tcp_retransmit_causes_total", "",
-	   CAUSE_HELP, "cause", "tail_loss_probe"),
-	BY(FLOWS, SL_KIND_COUNTER, RE_SYN, "sidelight_tcp_retransmit_causes_total", "", CAUSE_HELP,
-	   "cause", "handshake"),
+	METRIC(FLOWS, SL_KIND_COUNTER, RE_FAST, "sidelight_tcp_retransmit_causes_total", "",
+	       "Segments retransmitted, by cause, on connections whose opening was observed.",
+	       BY("cause", "fast", "timeout", "tail_loss_probe", "handshake")),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SPURIOUS, "sidelight_tcp_spurious_retransmits_total",
 	       "", "Retransmissions that were not needed, as reported by the peer (DSACK)."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_TIMEOUTS, "sidelight_tcp_timeouts_total", "",
 	       "Retransmission timeouts."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECOVERIES, "sidelight_tcp_recoveries_total", "",
 	       "Number of times loss recovery began."),
-	BY(FLOWS, SL_KIND_COUNTER, ZERO_PEER, "sidelight_tcp_zero_windows_total", "", WINDOW_HELP,
-	   "end", "peer"),
-	BY(FLOWS, SL_KIND_COUNTER, ZERO_LOCAL, "sidelight_tcp_zero_windows_total", "", WINDOW_HELP,
-	   "end", "local"),
+	METRIC(FLOWS, SL_KIND_COUNTER, ZERO_PEER, "sidelight_tcp_zero_windows_total", "",
+	       "Number of times a receive window was closed, by the end that closed it.",
+	       BY("end", "peer", "local")),
 	METRIC(FLOWS, SL_KIND_COUNTER, OUT_OF_ORDER, "sidelight_tcp_out_of_order_segments_total",
 	       "", "Segments received out of order."),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CE, "sidelight_tcp_ecn_marked_segments_total", "",
@@ -102,61 +87,41 @@ static const struct workload_layout_metric {
 	       "Connections closed."),
 	METRIC(FLOWS, SL_KIND_GAUGE, COLLECT_OPEN, "sidelight_tcp_connections", "",
 	       "Open connections."),
-	BY(FLOWS, SL_KIND_COUNTER, RESET_IN, "sidelight_tcp_resets_total", "", RESET_HELP,
-	   "direction", "in"),
-	BY(FLOWS, SL_KIND_COUNTER, RESET_OUT, "sidelight_tcp_resets_total", "", RESET_HELP,
-	   "direction", "out"),
+	METRIC(FLOWS, SL_KIND_COUNTER, RESET_IN, "sidelight_tcp_resets_total", "",
+	       "Connections ended by a reset, by the direction of the reset.",
+	       BY("direction", "in", "out")),
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_DROPS, "sidelight_tcp_listen_drops_total", "",
 	       "Segments that listeners dropped while their accept queue was full: connections "
 	       "were refused."),
-	BY(FLOWS, SL_KIND_COUNTER, FAILED_REFUSED, "sidelight_tcp_failures_total", "", FAILURE_HELP,
-	   "cause", "refused"),
-	BY(FLOWS, SL_KIND_COUNTER, FAILED_UNANSWERED, "sidelight_tcp_failures_total", "",
-	   FAILURE_HELP, "cause", "unanswered"),
-	BY(FLOWS, SL_KIND_COUNTER, FAILED_OTHER, "sidelight_tcp_failures_total", "", FAILURE_HELP,
-	   "cause", "not_established"),
-	BY(FLOWS, SL_KIND_COUNTER, FAILED_KEEPALIVE, "sidelight_tcp_failures_total", "",
-	   FAILURE_HELP, "cause", "keepalive"),
-	BY(FLOWS, SL_KIND_COUNTER, FAILED_RTO, "sidelight_tcp_failures_total", "", FAILURE_HELP,
-	   "cause", "retransmission_timeout"),
-	BY(FLOWS, SL_KIND_COUNTER, FAILED_USER_TIMEOUT, "sidelight_tcp_failures_total", "",
-	   FAILURE_HELP, "cause", "user_timeout"),
-	BY(FLOWS, SL_KIND_COUNTER_F64, BY_APPLICATION, "sidelight_tcp_limited_seconds_total",
-	   "seconds", LIMIT_HELP, "limit", "application"),
-	BY(FLOWS, SL_KIND_COUNTER_F64, BY_RECEIVE_WINDOW, "sidelight_tcp_limited_seconds_total",
-	   "seconds", LIMIT_HELP, "limit", "receive_window"),
-	BY(FLOWS, SL_KIND_COUNTER_F64, BY_CONGESTION_WINDOW, "sidelight_tcp_limited_seconds_total",
-	   "seconds", LIMIT_HELP, "limit", "congestion_window"),
-	BY(FLOWS, SL_KIND_COUNTER_F64, BY_SEND_BUFFER, "sidelight_tcp_limited_seconds_total",
-	   "seconds", LIMIT_HELP, "limit", "send_buffer"),
-	HISTOGRAM(
-		FLOWS, COLLECT_RTT, "sidelight_tcp_rtt_seconds",
-		"Round-trip times. Each connection contributes the mean of its samples per pass, weighted by their number.",
-		NULL, NULL, FEW),
-	HISTOGRAM(FLOWS, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
-		  "Time from sending or receiving the first SYN until the connection is "
-		  "established.",
-		  NULL, NULL, MEAN),
-	HISTOGRAM(FLOWS, COLLECT_LIFE, "sidelight_tcp_connection_duration_seconds",
-		  "Duration of closed connections.", NULL, NULL, MEAN),
-	LAYER(LAYERS, SL_LAYER_MAC_IN, "mac_in", NONE),
-	LAYER(LAYERS, SL_LAYER_IP_IN, "ip_in", NONE),
-	LAYER(LAYERS, SL_LAYER_TCP_IN, "tcp_in", NONE),
-	LAYER(LAYERS, SL_LAYER_APP, "app", FEW),
-	LAYER(LAYERS, SL_LAYER_TCP_OUT, "tcp_out", NONE),
-	LAYER(LAYERS, SL_LAYER_IP_OUT, "ip_out", NONE),
-	LAYER(LAYERS, SL_LAYER_MAC_OUT, "mac_out", NONE),
-	LAYER(STACK, SL_LAYER_MAC_IN, "mac_in", MEAN),
-	LAYER(STACK, SL_LAYER_IP_IN, "ip_in", MEAN),
-	LAYER(STACK, SL_LAYER_TCP_IN, "tcp_in", MEAN),
-	LAYER(STACK, SL_LAYER_TCP_OUT, "tcp_out", MEAN),
-	LAYER(STACK, SL_LAYER_IP_OUT, "ip_out", MEAN),
-	LAYER(STACK, SL_LAYER_MAC_OUT, "mac_out", MEAN),
-	HISTOGRAM(LAYERS, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
-		  WORKLOAD_REQUEST_METRIC,
-		  "Time of requests from driver to driver, if the times of all seven layers are "
-		  "known.",
-		  NULL, NULL, FEW),
+	METRIC(FLOWS, SL_KIND_COUNTER, FAILED_REFUSED, "sidelight_tcp_failures_total", "",
+	       "Connections that were not established (refused, unanswered, not_established) or "
+	       "that ended because the peer did not answer.",
+	       BY("cause", "refused", "unanswered", "not_established", "keepalive",
+		  "retransmission_timeout", "user_timeout")),
+	METRIC(FLOWS, SL_KIND_COUNTER_F64, BY_APPLICATION, "sidelight_tcp_limited_seconds_total",
+	       "seconds", "Time of connections, by limiting factor.",
+	       BY("limit", "application", "receive_window", "congestion_window", "send_buffer")),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_RTT, "sidelight_tcp_rtt_seconds", "seconds",
+	       "Round-trip times. Each connection contributes the mean of its samples per pass, weighted by their number.",
+	       SHOWN(FEW)),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
+	       "seconds",
+	       "Time from sending or receiving the first SYN until the connection is "
+	       "established.",
+	       SHOWN(MEAN)),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_LIFE,
+	       "sidelight_tcp_connection_duration_seconds", "seconds",
+	       "Duration of closed connections.", SHOWN(MEAN)),
+	LAYERS(LAYERS, SL_LAYER_MAC_IN, NONE, "mac_in", "ip_in", "tcp_in"),
+	LAYERS(LAYERS, SL_LAYER_APP, FEW, "app"),
+	LAYERS(LAYERS, SL_LAYER_TCP_OUT, NONE, "tcp_out", "ip_out", "mac_out"),
+	LAYERS(STACK, SL_LAYER_MAC_IN, MEAN, "mac_in", "ip_in", "tcp_in"),
+	LAYERS(STACK, SL_LAYER_TCP_OUT, MEAN, "tcp_out", "ip_out", "mac_out"),
+	METRIC(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
+	       WORKLOAD_REQUEST_METRIC, "seconds",
+	       "Time of requests from driver to driver, if the times of all seven layers are "
+	       "known.",
+	       SHOWN(FEW)),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
 	       "Requests, each counted when the response begins: data was read, then data was "
 	       "sent."),
@@ -172,18 +137,17 @@ static const struct workload_layout_metric {
 	       "Time on a CPU."),
 	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_WAIT, "sidelight_cpu_wait_seconds_total", "seconds",
 	       "Time in the run queue, that is, runnable but waiting for a CPU."),
-	BY(TASKS, SL_KIND_COUNTER, TASK_SWITCH_VOLUNTARY, "sidelight_cpu_switches_total", "",
-	   SWITCH_HELP, "cause", "voluntary"),
-	BY(TASKS, SL_KIND_COUNTER, TASK_SWITCH_INVOLUNTARY, "sidelight_cpu_switches_total", "",
-	   SWITCH_HELP, "cause", "involuntary"),
+	METRIC(TASKS, SL_KIND_COUNTER, TASK_SWITCH_VOLUNTARY, "sidelight_cpu_switches_total", "",
+	       "Context switches: voluntary (the task slept) and involuntary (it was preempted).",
+	       BY("cause", "voluntary", "involuntary")),
 	METRIC(TASKS, SL_KIND_COUNTER, TASK_MIGRATIONS, "sidelight_cpu_migrations_total", "",
 	       "Migrations of tasks to another CPU."),
 	METRIC(TASKS, SL_KIND_COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
 	       "Tasks that ended."),
-	HISTOGRAM(
-		TASKS, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
-		"Individual waits in the run queue. The sum also includes waits for which only the total is known.",
-		NULL, NULL, FEW),
+	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
+	       "seconds",
+	       "Individual waits in the run queue. The sum also includes waits for which only the total is known.",
+	       SHOWN(FEW)),
 };
 
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
@@ -209,7 +173,7 @@ struct scheme {
 };
 
 static void describe_metric(struct scheme *s, const struct workload_layout_metric *d,
-			    const struct collect_workload_group *g)
+			    const struct collect_workload_group *g, const char *value)
 {
 	static const char *const roles[] = {
 		[FLOW_SERVER] = "server", [FLOW_CLIENT] = "client", [FLOW_UNKNOWN] = "unknown"};
@@ -219,8 +183,8 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
 		snprintf(s->port, sizeof(s->port), "%u", g->port);
 	else
 		strcpy(s->port, "other");
-	if (d->key)
-		s->label[n++] = (struct region_text_label){d->key, d->value};
+	if (value)
+		s->label[n++] = (struct region_text_label){d->key, value};
 	if (g->role != FLOW_NEITHER && g->part != WORKLOAD_STACK)
 		s->label[n++] = (struct region_text_label){"port", s->port};
 	if (g->role != FLOW_NEITHER)
@@ -251,43 +215,47 @@ static void describe_metric(struct scheme *s, const struct workload_layout_metri
  * Whether only servers have this metric: the kernel does not time the requests that a client makes,
  * and only servers listen.
  */
-static bool is_of_server(const struct workload_layout_metric *d)
+static bool is_of_server(uint8_t part, uint32_t cell)
 {
-	if (d->part == WORKLOAD_FLOWS)
-		return d->cell == COLLECT_DROPS;
-	return d->part == WORKLOAD_LAYERS &&
-	       (d->cell < LAYER_UNATTRIBUTED ||
-		d->cell == LAYER_HISTOGRAMS + SL_LAYER_APP * LAYER_HIST_CELLS ||
-		d->cell == LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS);
+	if (part == WORKLOAD_FLOWS)
+		return cell == COLLECT_DROPS;
+	return part == WORKLOAD_LAYERS &&
+	       (cell < LAYER_UNATTRIBUTED ||
+		cell == LAYER_HISTOGRAMS + SL_LAYER_APP * LAYER_HIST_CELLS ||
+		cell == LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS);
 }
 
 /* Only a client's connection may fail before it is established. */
-static bool is_of_client(const struct workload_layout_metric *d)
+static bool is_of_client(uint8_t part, uint32_t cell)
 {
-	return d->part == WORKLOAD_FLOWS &&
-	       (d->cell == FAILED_REFUSED || d->cell == FAILED_UNANSWERED ||
-		d->cell == FAILED_OTHER);
+	return part == WORKLOAD_FLOWS &&
+	       (cell == FAILED_REFUSED || cell == FAILED_UNANSWERED || cell == FAILED_OTHER);
 }
 
 struct collect_layout *collect_workload_layout(struct collect_region *r)
 {
 	const struct collect_workload_group *group = (const void *)r->schema_bytes;
 	uint32_t groups = (uint32_t)(r->schema_length / sizeof(*group));
-	uint32_t most = groups * (uint32_t)METRICS, n = 0, cells = 0;
+	uint32_t most = groups * (uint32_t)METRICS * VALUES_MAX, n = 0, cells = 0;
 	struct scheme *s = malloc((most + (size_t)1) * sizeof(*s));
 	struct region_metric **m = malloc((most + (size_t)1) * sizeof(*m));
 	struct collect_layout *l = NULL;
 
 	for (uint32_t i = 0; s && m && i < most; i++) {
-		const struct collect_workload_group *g = &group[i / METRICS];
-		const struct workload_layout_metric *d = &metrics[i % METRICS];
+		const struct collect_workload_group *g = &group[i / VALUES_MAX / METRICS];
+		const struct workload_layout_metric *d = &metrics[i / VALUES_MAX % METRICS];
+		const uint32_t k = i % VALUES_MAX;
+		const uint32_t cell = d->cell + k * (d->kind == SL_KIND_HISTOGRAM_EXP
+							     ? (uint32_t)LAYER_HIST_CELLS
+							     : 1);
 
-		if (d->part != g->part || (g->role == FLOW_CLIENT && is_of_server(d)) ||
-		    (g->role == FLOW_SERVER && is_of_client(d)))
+		if (d->part != g->part || (k && !d->value[k]) ||
+		    (g->role == FLOW_CLIENT && is_of_server(g->part, cell)) ||
+		    (g->role == FLOW_SERVER && is_of_client(g->part, cell)))
 			continue;
-		describe_metric(&s[n], d, g);
+		describe_metric(&s[n], d, g, d->value[k]);
 		s[n].m.id = n;
-		s[n].m.cell = g->own - 1 + d->cell;
+		s[n].m.cell = g->own - 1 + cell;
 		s[n].m.removed = !g->named;
 		m[n] = &s[n].m;
 		cells = g->own - 1 + collect_workload_part_cells[g->part];
