@@ -47,7 +47,8 @@ struct fabric_tcp_range {
 	uint32_t bytes;
 };
 
-/* number of asks of the maximum size that a reader may have in flight, and a host receives at once
+/*
+ * number of asks of the maximum size that a reader may have in flight, and a host receives at once
  */
 #define FABRIC_TCP_ASKS 4u
 #define FABRIC_TCP_ASK_BYTES \

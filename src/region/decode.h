@@ -49,7 +49,8 @@ struct region_text_label {
 };
 
 /* A checked copy of the header. */
-/* room for names that a host attests, and for the prefix exported_ of the names that they replace
+/*
+ * room for names that a host attests, and for the prefix exported_ of the names that they replace
  */
 #define REGION_LABELS_MAX     (SL_LABELS_MAX + 3)
 #define REGION_LABEL_TEXT_MAX (SL_HEADER_LABELS_MAX + 1024)

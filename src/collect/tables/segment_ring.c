@@ -25,7 +25,8 @@ struct segment_ring {
 	bool fresh;    /* nothing of this ring was read yet: start at the head */
 	uint64_t next; /* number of the record to be read next */
 	uint64_t head;
-	/* Records of this pass: planned, and complete (before the first one still being written).
+	/*
+	 * Records of this pass: planned, and complete (before the first one still being written).
 	 */
 	uint32_t want, upto;
 	struct collect_segment_batch *batch;

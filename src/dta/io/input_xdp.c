@@ -34,8 +34,9 @@ struct xdp {
 	struct dta_xsk_frame frame[BATCH];
 };
 
-/* ---- checks: the Internet checksum (RFC 1071) in host byte order, as its section 2(B) allows ----
- */
+/* ---- checks ---- */
+
+/* The Internet checksum (RFC 1071) in host byte order, as its section 2(B) allows. */
 
 /* Returns an unfolded sum, so that several sums can be added. */
 static uint64_t sum_of(const uint8_t *p, size_t bytes)

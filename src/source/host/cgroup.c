@@ -155,7 +155,8 @@ static void labels_of(const struct host_cgroup *g, struct host_text out[KEYS])
 
 #define PATH_BYTES (TCP_CGROUP_PATH_BYTES + 64)
 
-/* Returns the root of the hierarchy that has the file, or -1, and the file's path below the root.
+/*
+ * Returns the root of the hierarchy that has the file, or -1, and the file's path below the root.
  */
 static int root_of(const struct host_cgroups *c, const struct host_cgroup *g,
 		   const struct host_cgroup_file *f, char path[PATH_BYTES])

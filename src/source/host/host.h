@@ -33,7 +33,8 @@ struct sl_publisher;
 struct host *host_open(const struct host_opts *opts); /* returns NULL with errno set on failure */
 void host_close(struct host *h);		      /* NULL is fine */
 
-/* Reads everything that is due at now_ns, a time of base_now_ns(); or everything, if all is true.
+/*
+ * Reads everything that is due at now_ns, a time of base_now_ns(); or everything, if all is true.
  */
 void host_round(struct host *h, uint64_t now_ns, bool all);
 

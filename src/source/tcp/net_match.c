@@ -320,7 +320,8 @@ static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 
 struct choice {
 	struct net_match_out *one;
-	/* number of segments that contain the byte and match the timestamp, and also match the id
+	/*
+	 * number of segments that contain the byte and match the timestamp, and also match the id
 	 */
 	unsigned int fitting, same_id;
 };
