@@ -42,13 +42,27 @@ static void set_sections(struct collect_flow_table *t)
 {
 	const struct region_flows_info *info = &t->info;
 	const struct collect_section sections[] = {
-		[FLOW_OWNERS] = {&collect_flow_owners, info->cgroups, SL_FLOW_CGROUP_SIZE,
-				 SL_FLOW_CGROUP_SIZE},
-		[FLOW_REASONS] = {&collect_flow_reasons, info->reasons, SL_LINE_SIZE, SL_LINE_SIZE},
-		[FLOW_DROPS] = {&collect_flow_drops, info->drops, SL_LINE_SIZE, SL_LINE_SIZE},
-		[FLOW_SLOTS] = {&flow_slots, info->flows, SL_FLOW_SIZE, SL_FLOW_SIZE},
-		[FLOW_JOURNAL] = {&journal_lines, info->journal, SL_LINE_SIZE, SL_LINE_SIZE,
-				  info->journal_lines},
+		[FLOW_OWNERS] = {.of = &collect_flow_owners,
+				 .at = info->cgroups,
+				 .stride = SL_FLOW_CGROUP_SIZE,
+				 .bytes = SL_FLOW_CGROUP_SIZE},
+		[FLOW_REASONS] = {.of = &collect_flow_reasons,
+				  .at = info->reasons,
+				  .stride = SL_LINE_SIZE,
+				  .bytes = SL_LINE_SIZE},
+		[FLOW_DROPS] = {.of = &collect_flow_drops,
+				.at = info->drops,
+				.stride = SL_LINE_SIZE,
+				.bytes = SL_LINE_SIZE},
+		[FLOW_SLOTS] = {.of = &flow_slots,
+				.at = info->flows,
+				.stride = SL_FLOW_SIZE,
+				.bytes = SL_FLOW_SIZE},
+		[FLOW_JOURNAL] = {.of = &journal_lines,
+				  .at = info->journal,
+				  .stride = SL_LINE_SIZE,
+				  .bytes = SL_LINE_SIZE,
+				  .ring = info->journal_lines},
 	};
 
 	memcpy(t->reader.section, sections, sizeof(sections));
