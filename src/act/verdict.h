@@ -58,7 +58,7 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 				  measure == ACT_MEASURE_LOSSES || measure == ACT_MEASURE_PAUSES);
 }
 
-/* Takes factor b for a if it is farther from 1; 0 means that there is no factor. */
+/* Returns the factor that is farther from 1, as a ratio; 0 means that a factor is not known. */
 static inline double act_farther(double a, double b)
 {
 	return b > 0 && (!(a > 0) || fabs(log(b)) > fabs(log(a))) ? b : a;

@@ -147,8 +147,9 @@ void cli_collect_serve_end(struct cli_collect_server *s);
 #define COLLECT_WORKERS_MAX 1024u
 
 /*
- * Waits until the collector has tried to read all hosts (all_up: has reached them), at most until
- * end_ns; if that takes long, logs the hosts that are not up. Returns false after a signal at stop.
+ * Waits until the collector has tried to read all hosts or, with all_up, until all hosts are up,
+ * but not longer than until end_ns. If that takes long, logs the hosts that are not up. Returns
+ * false if stop became readable.
  */
 bool cli_collect_wait(struct collect_collector *c, int stop, uint64_t end_ns, bool all_up);
 
