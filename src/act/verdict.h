@@ -177,8 +177,8 @@ struct act_anomaly {
 	char callers[ACT_CALLERS_BYTES];
 	/* first row of the pod if the anomaly came with it, unlike its predecessors; otherwise 0 */
 	int64_t born_ns;
-	char queue[ACT_BLAME_BYTES]; /* while it finishes no work, as in act_finding; "": not known
-				      */
+	/* act_finding.queue and .waiting while the pod finishes no work; "" if not known */
+	char queue[ACT_BLAME_BYTES];
 	double waiting;
 	struct act_step step;
 	/*

@@ -106,8 +106,8 @@ struct cli_collect_run {
 struct cli_collect_part {
 	/* Checks the options and completes the settings. */
 	int (*check)(const struct base_command *self, struct cli_collect_settings *s);
-	int (*fork)(struct cli_collect_run *r);	  /* called before there are secrets and threads */
-	int (*before)(struct cli_collect_run *r); /* called before there is a collector */
+	int (*fork)(struct cli_collect_run *r);	  /* called before secrets and threads exist */
+	int (*before)(struct cli_collect_run *r); /* called before the collector is created */
 	int (*attach)(struct cli_collect_run *r); /* called before the collector starts */
 	int (*routes)(struct cli_collect_run *r, struct http *http); /* returns 0 or -errno */
 	/* Adds the files that a confined process needs. */

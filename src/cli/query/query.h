@@ -44,7 +44,7 @@ struct cli_query_collectors {
 	char kind[16];
 	uint16_t tenant, store;
 	struct dta_hash_ring ring;		     /* of the members with known names */
-	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX]; /* member of c for each member of the ring */
+	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX]; /* index in .member, by member of the ring */
 	uint32_t replicas; /* number of collectors that store each key, 1 to 64 */
 };
 
