@@ -198,7 +198,10 @@ static void take_place(struct sl__region *r, uint32_t cells)
 	r->block_used++;
 }
 
-/* Allocates the pages up to `to` of a part of the region that has *pages. */
+/*
+ * Extends a part of the region, of which *pages pages are allocated, to `to` pages. Does nothing if
+ * it has them already.
+ */
 static int allocate_pages(struct sl__region *r, uint64_t offset, uint32_t *pages, uint32_t to)
 {
 	int error = 0;

@@ -716,8 +716,8 @@ static const struct act_member *find_suspect(const struct act_incident *i)
 }
 
 /*
- * Names the other pods or, if the cause is no longer anomalous, those of them that still are.
- * `next` has been named already.
+ * Names the other pods, except `next`, which has been named already. remaining: name only the pods
+ * that are still anomalous.
  */
 static void add_others(struct act_text *t, const struct act_incident *i,
 		       const struct act_member *next, bool remaining)

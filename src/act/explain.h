@@ -9,12 +9,12 @@
 #define ACT_EXPLANATION_BYTES 768u
 #define ACT_SHARE_SAID	      0.1 /* minimum share of each further metric in a sentence */
 
-/* The end of a text, and the room there for more, including the NUL. */
+/* A position in a buffer at which text is appended, and the bytes left there, including the NUL. */
 struct act_text {
 	char *at;
 	size_t left;
 };
-/* Appends, and truncates the text when it is full. */
+/* Appends formatted text, truncated to the bytes left. */
 void act_append(struct act_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
  * Formats a readable name for a pod: the pod's name; if it has none, or just the host name, the
@@ -32,7 +32,7 @@ bool act_is_connections(const struct act_pod_name *n);
 #define ACT_RANK_NAMES 2 /* from this rank on, a metric names the fault */
 /*
  * Returns how strongly a blamed metric points to a fault: 0 for an improvement, 1 for most metrics,
- * and more for those that name it.
+ * and at least ACT_RANK_NAMES for those that name the fault.
  */
 int act_rank_blame(const struct act_blame *b);
 /* Returns the blamed metric that describes the fault best; NULL if n is 0. */

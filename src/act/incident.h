@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * incident.h - joins anomalies that share a cause into incidents. People and receivers are told of
- * incidents: one cause, one start, one end. Pure: callers pass the time.
+ * incident.h - joins anomalies that share a cause into incidents. Alerts and the page report
+ * incidents, each with one cause, one start and one end. Pure: callers pass the time.
  *
  * An anomaly joins an open incident if it overlaps it in time, or begins at most settle_ns after
  * it, and is related to one of its members:
  * - the same pod, or the same service;
- * - one of the two services calls the other (act_incidents_call()). If an anomaly relates two
- *   incidents, they become one: the older;
+ * - one of the two services calls the other (act_incidents_call()). If an anomaly is related to two
+ *   incidents, they are merged into the older one;
  * - the host, its containers and the connections of its workloads join an incident on their host.
  *   Other pods join because of their host only if the host is the cause, or if the incident has
  *   only such members so far, and only if their anomalies begin within settle_ns of the incident's
@@ -15,12 +15,14 @@
  * Otherwise it opens an incident. An incident ends when all its members have ended, except those
  * that joined because of their host, and settle_ns has passed.
  *
- * Its cause is the member with the strongest evidence, and may change while it is open.
+ * The cause of an incident is the member with the strongest evidence. It may change while the
+ * incident is open.
  *
  * An incident is load if the blamed metrics of all members moved no more than the requests did.
  * Load is information, not a fault. An incident that has been reported as a fault remains a fault.
  *
- * Threads: one thread, the keeper, feeds and polls; any thread may read, or note calls.
+ * Threads: one thread, the keeper, feeds and polls; any thread may read incidents or
+ * call act_incidents_call().
  */
 #ifndef SL_ACT_INCIDENT_H
 #define SL_ACT_INCIDENT_H

@@ -37,8 +37,8 @@ struct verdict_course {
 	uint64_t number;      /* number of the anomaly within its pod; 0 if none yet */
 	int64_t end_ns;	      /* when the writer found that it was over */
 	double worst;	      /* highest score while a.now was the current fault */
-	double rise;	      /* the largest of all findings */
-	struct act_anomaly a; /* without what only the keeper knows: see take_course() */
+	double rise;	      /* largest act_step.rise of all findings */
+	struct act_anomaly a; /* without the fields that the keeper sets: see take_course() */
 };
 
 struct verdict_score {
@@ -238,7 +238,7 @@ static bool is_present(const struct verdict_course *c, const struct act_finding 
 		return true;
 	if ((shows == ACT_MEASURE_STOPPED) != (c->a.now == ACT_MEASURE_STOPPED))
 		return shows == ACT_MEASURE_STOPPED;
-	/* The first metric to move is often a consequence that is measured sooner. */
+	/* The first metric to move is often a consequence that is measured before its cause. */
 	if (rank != was && BASE_MAX(rank, was) >= ACT_RANK_NAMES)
 		return rank > was;
 	return f->score > c->worst;
@@ -316,7 +316,7 @@ static void show_state(struct act_verdict_pod *p)
 	if (pthread_mutex_trylock(&p->lock))
 		return; /* the next finding will show it, too */
 	p->shown.v = p->own.v;
-	/* Most pods have no anomaly, so their course stays. */
+	/* Copy the course only if it has changed: most pods have no anomaly. */
 	if (own->number != shown->number || own->a.findings != shown->a.findings ||
 	    own->end_ns != shown->end_ns)
 		p->shown.course = p->own.course;
@@ -437,7 +437,7 @@ static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
 	p->kept_findings = 0;
 }
 
-/* Takes what the writer knows of the anomaly, and keeps the rest. */
+/* Copies the fields that the writer sets, and leaves those that the keeper sets. */
 static void take_course(struct act_anomaly *on, const struct verdict_course *c)
 {
 	const struct act_anomaly before = *on;

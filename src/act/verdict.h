@@ -58,7 +58,7 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 				  measure == ACT_MEASURE_LOSSES || measure == ACT_MEASURE_PAUSES);
 }
 
-/* Takes factor b for a if it is farther from 1; 0 means that there is no factor. */
+/* Returns the factor that is farther from 1, as a ratio; 0 means that a factor is not known. */
 static inline double act_farther(double a, double b)
 {
 	return b > 0 && (!(a > 0) || fabs(log(b)) > fabs(log(a))) ? b : a;
@@ -177,8 +177,8 @@ struct act_anomaly {
 	char callers[ACT_CALLERS_BYTES];
 	/* first row of the pod if the anomaly came with it, unlike its predecessors; otherwise 0 */
 	int64_t born_ns;
-	char queue[ACT_BLAME_BYTES]; /* while it finishes no work, as in act_finding; "": not known
-				      */
+	/* act_finding.queue and .waiting while the pod finishes no work; "" if not known */
+	char queue[ACT_BLAME_BYTES];
 	double waiting;
 	struct act_step step;
 	/*

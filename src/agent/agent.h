@@ -60,7 +60,7 @@ struct agent_opts {
 	 */
 	uint64_t rest_idle_ns;
 
-	bool rdma; /* regions can be read remotely, as .fabric says */
+	bool rdma; /* regions can be read remotely, with the options .fabric */
 	/* .shares and .notifier_ns are set by the agent; a .device of "" is like NULL */
 	struct fabric_host_opts fabric;
 	uint64_t rdma_settle_ns; /* age at which regions are registered together; 0 means 2 s */

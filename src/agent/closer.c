@@ -210,7 +210,7 @@ static void wake_thread(struct agent_closer *c)
 		pthread_cond_signal(&c->work);
 		return;
 	}
-	/* A new thread waits for the lock before it looks at these. */
+	/* A new thread needs the lock, so it sees these counters only after they are updated. */
 	if (c->threads < THREADS_MAX && !base_thread_detach(run_thread, c, STACK_BYTES)) {
 		c->refs++;
 		c->threads++;

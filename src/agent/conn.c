@@ -164,7 +164,7 @@ static void flush_answer(struct agent *a, struct agent_conn *c)
 		update_events(a, c);
 }
 
-/* Sends an answer, now or when the peer reads. The caller keeps fd. */
+/* Sends an answer at once or, if the socket is full, later. fd remains the caller's. */
 static void send_reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t serial,
 		       const void *payload, size_t bytes, int fd)
 {

@@ -14,7 +14,10 @@ static uint32_t count_names(const struct agent_tenant *t)
 	return !!*t->names.pod + !!*t->names.container;
 }
 
-/* kubelet writes the names of a pod within seconds; there may be none for other reasons. */
+/*
+ * Maximum number of looks. kubelet writes the names of a pod within seconds, but some pods never
+ * get any.
+ */
 #define LOOKS_MOST 60u
 
 void agent_region_publish_tenant(struct agent *a, struct agent_region *r)
@@ -42,7 +45,10 @@ void agent_region_publish_tenant(struct agent *a, struct agent_region *r)
 		agent_timer_start(a, TIMER_NAMES, &r->names);
 }
 
-/* A reader takes an entry with another id for a new one, and reads its names. */
+/*
+ * Looks for missing names again. If there are any, gives the region another id: readers treat an
+ * entry with another id as new, and read its names.
+ */
 void agent_region_timer_names(struct agent *a, struct agent_timer *t)
 {
 	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, names);

@@ -13,8 +13,8 @@
 struct agent_layout {
 	struct agent *a;
 	uint32_t slot;
-	bool begun, ended; /* the text so far includes the first or the last bytes of the answer */
-	char *text; /* JSON text of the current region, with what precedes it in the answer */
+	bool begun, ended; /* the first and the last bytes of the answer have been in .text */
+	char *text;	   /* JSON text of the current region, after a comma or the beginning */
 	size_t bytes, sent;
 };
 
@@ -87,7 +87,7 @@ static json_t *metrics_json(const struct copied *c, const char **fault)
 	return all;
 }
 
-/* Decodes the copy. Returns its text, or NULL if out of memory. */
+/* Decodes a copy. Returns it as JSON text, or NULL if out of memory. */
 static char *region_text(struct copied *c)
 {
 	json_object_set_new(c->json, "stripes",
@@ -101,7 +101,7 @@ static char *region_text(struct copied *c)
 	return json_dumps(c->json, JSON_COMPACT);
 }
 
-/* Makes the text of the next region, or of the end. Returns 0 or -ENOMEM. */
+/* Replaces .text by the next region, or by the end of the answer. Returns 0 or -ENOMEM. */
 static int layout_next(struct agent_layout *l)
 {
 	const char *before = l->begun ? "," : "{\"regions\":[";

@@ -23,7 +23,7 @@ struct analyse_fleet {
 	uint64_t round;
 	struct analyse_graph *graph;
 	struct analyse_culprit *culprit;
-	/* the paths last given to the culprit */
+	/* version and number of the paths last passed to .culprit */
 	uint64_t paths_version;
 	uint32_t n_paths;
 	/* Arrays with one element per current suspect. */

@@ -38,7 +38,7 @@ struct analyse_graph {
 	struct graph_reach *reach; /* scratch space for the trace being added */
 	struct analyse_path *made;
 	uint32_t services, reaches, service_room, reach_room;
-	uint64_t version, made_version; /* changes of the graph until now; those that made has */
+	uint64_t version, made_version; /* number of changes: so far, and included in .made */
 };
 
 struct analyse_graph *analyse_graph_new(void)

@@ -137,8 +137,8 @@ void analyse_replicas_leave(struct analyse_pipeline *p)
 }
 
 /*
- * Compares latencies, the CPU time of requests, and ports; but not the times that the kernel
- * measures, because they depend on the host.
+ * Returns true if replicas are compared by a metric: hosts by the metrics of their ports, pods by
+ * latencies and CPU time, but not by the times that the kernel measures, which depend on the host.
  */
 static bool is_compared(const struct analyse_replicas *r, struct analyse_role role)
 {

@@ -87,11 +87,11 @@ static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, fl
 #define SLOW_LAYER 2.0f /* a layer that takes this many times its usual time is slow */
 
 /*
- * The layers of a request take turns, so the one that lengthens it most is the one to name: parts
- * of layers are weighted by how many seconds each has risen. The whole request is blamed only for
- * what no layer explains. A quantile covers a window of requests and rises over several rows, so
- * that its level may have moved with it before a row was anomalous. Therefore a slow layer counts
- * like the metric that moved most, even if it has no part.
+ * A request is in one layer at a time, so the layer that adds most seconds is the one to name:
+ * weights the part of each layer by the seconds that it has risen. The whole request is blamed only
+ * for the seconds that no layer explains. A quantile covers a window of requests and rises over
+ * several rows, so its usual level may have followed before a row was anomalous, and the layer then
+ * has no part. A slow layer without a part is therefore given the largest part of all metrics.
  */
 static void weigh_layers(const struct analyse_pipeline *p, float *part)
 {

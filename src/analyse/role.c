@@ -113,7 +113,7 @@ enum analyse_port analyse_role_port(const char *name, bool counter)
 		       : ANALYSE_PORT_NONE;
 }
 
-/* The names are those of a workload's connections (docs/tcp.md). */
+/* Recognises the series of a workload's connections by their names (docs/tcp.md). */
 static enum analyse_time find_time(const char *name)
 {
 	if (!strncmp(name, "sidelight_tcp_layer_seconds_", 28))
@@ -175,7 +175,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		return role;
 	}
 
-	/* The quantiles of several layers and ports are not those of the pod's requests. */
+	/* These are per layer and port, so they are not quantiles of all requests of a pod. */
 	if (!counter && find_time(name)) {
 		role.kind = ANALYSE_ROLE_LATENCY;
 		role.time = find_time(name);

@@ -29,9 +29,9 @@ enum analyse_port {
 	ANALYSE_PORT_SPEED,  /* the speed of the link */
 };
 
-/* What a latency covers, for the times that the kernel measures per request (docs/tcp.md). */
+/* The part of a request that a latency covers, if the kernel measures it (docs/tcp.md). */
 enum analyse_time {
-	ANALYSE_TIME_OTHER,
+	ANALYSE_TIME_OTHER,   /* not measured by the kernel */
 	ANALYSE_TIME_LAYER,   /* the time of a request in one layer */
 	ANALYSE_TIME_REQUEST, /* the sum over all layers */
 };

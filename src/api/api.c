@@ -25,7 +25,7 @@ static atomic_size_t outstanding;
 /* Responses */
 
 struct api_answer {
-	struct base_json json; /* first, because callers have only its address */
+	struct base_json json; /* must be first: callers have only its address */
 	size_t sent;
 };
 

@@ -43,10 +43,10 @@ struct group_series {
 };
 
 struct group_step {
-	/* of the current series: the last point, 0 if there is none, and the growth */
+	/* of the current series: time (0 if none) and value of the last point, and the growth */
 	int64_t at_ns;
 	double value, grown;
-	/* of its group: the result, and the number of its values */
+	/* of the group of that series: the result, and the number of values in it */
 	double sum;
 	uint32_t count;
 };

@@ -154,7 +154,7 @@ static bool parse_matching(struct api_promql_parser *p, struct api_promql_node *
 	return !n->many || *p->at != '(' || api_promql_parse_labels(p, &n->include);
 }
 
-/* Returns n. */
+/* Checks the operands and modifiers of a binary operator. Returns n, or NULL after an error. */
 static struct api_promql_node *check_operands(struct api_promql_parser *p,
 					      struct api_promql_node *n)
 {

@@ -184,7 +184,7 @@ static int subquery_windows(struct api_promql_run *r, const struct promql_window
 
 /* Scalars */
 
-/* values: of the steps, or NULL if all of them have the value v. */
+/* values: one value per step; NULL means that all steps have the value v. */
 static int eval_constant(struct api_promql_run *r, double v, const double *values, size_t steps,
 			 struct api_promql_result *out)
 {

@@ -140,7 +140,7 @@ int api_promql_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* NaN if out of memory. */
+/* Returns NaN if out of memory. */
 static double compute_quantile(double q, const struct collect_point *p, size_t n)
 {
 	const double rank = q * (double)(n - 1);

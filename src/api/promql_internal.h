@@ -15,7 +15,7 @@ struct api_promql_window {
 	size_t n;
 	double start, end, now;
 	double param;			/* the function's scalar, or 0 */
-	enum api_promql_aggregation by; /* of the functions ..._over_time */
+	enum api_promql_aggregation by; /* for functions such as sum_over_time() */
 };
 
 /* Functions for which promql_eval.c has special code. */
@@ -47,7 +47,7 @@ struct api_promql_function {
 	 */
 	double (*window)(const struct api_promql_window *w);
 	uint32_t least;
-	enum api_promql_aggregation by; /* of the functions ..._over_time */
+	enum api_promql_aggregation by; /* for functions such as sum_over_time() */
 	/* Computes a value of a vector; s: the function's scalars. */
 	double (*math)(double v, const double *s);
 	double (*math1)(double v);
@@ -90,8 +90,8 @@ struct api_promql_row *api_promql_row_add(struct api_promql_run *r, struct api_p
 void api_promql_row_drop_empty(struct api_promql_run *r, struct api_promql_result *to,
 			       size_t steps);
 /*
- * Removes rows without a value, and merges rows with equal labels. Returns -EEXIST if two of them
- * have a value at the same step; with strict set, even if they do not.
+ * Removes rows without a value, and merges rows with equal labels. Returns -EEXIST if two rows with
+ * equal labels have a value at the same step or, with strict set, if there are such rows at all.
  */
 int api_promql_rows_merge(struct api_promql_run *r, struct api_promql_result *to, size_t steps,
 			  bool strict);
@@ -110,7 +110,7 @@ struct export_remote_series *api_promql_labels_keep(const struct export_remote_s
 struct export_remote_series *api_promql_labels_set(const struct export_remote_series *from,
 						   const char *name, const char *value,
 						   size_t value_bytes);
-/* Frees labels and puts others in their place. Returns false if there are none. */
+/* Frees *of, and replaces it by `with`. Returns false if `with` is NULL. */
 bool api_promql_labels_replace(struct export_remote_series **of, struct export_remote_series *with);
 /* Finds a label; a missing one is empty. */
 struct api_label api_promql_label(const struct export_remote_series *of, const char *name);

@@ -242,7 +242,7 @@ static int combine_pairs(struct api_promql_run *r, const struct api_promql_node 
 	const bool swap = n->many == API_PROMQL_RIGHT;
 	int err = api_promql_work(r, (left + 1) * (right + 1) * steps);
 
-	/* One side may have only one series per match. */
+	/* At least one side must have a single series per set of labels to match by. */
 	if (!err && !find_values(swap ? m : m + left, swap ? left : right, steps, any))
 		err = fail_match(r, "several series of one side have the same labels to match by: "
 				    "many-to-many matching is not allowed");

@@ -169,7 +169,7 @@ static bool parse_arguments(struct api_promql_parser *p, struct api_promql_node 
 	return true;
 }
 
-/* Returns n. */
+/* Checks the number and types of a function's arguments. Returns n, or NULL after an error. */
 static struct api_promql_node *check_arguments(struct api_promql_parser *p,
 					       struct api_promql_node *n)
 {

@@ -67,7 +67,7 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 
 /* True for the value with which Prometheus marks the end of a series. */
 bool api_is_stale(double value);
-/* Drops these values, which range vectors do not have. Returns the number of points left. */
+/* Drops points with such a value, for range vectors. Returns the number of points left. */
 size_t api_drop_stale(struct collect_point *p, size_t n);
 
 /* Reads the newest point of a range. Returns the number of points, 0 or 1. */

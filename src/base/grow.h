@@ -13,7 +13,10 @@
  */
 bool base_grow(void *array, size_t *room, size_t count, size_t size);
 
-/* The order of two numbers or pointers, as for qsort(); a ?: b ?: c orders by several of them. */
+/*
+ * Compares two numbers or pointers, as for qsort(). To compare by several keys, write
+ * BASE_ORDER(a, b) ?: BASE_ORDER(c, d).
+ */
 #define BASE_ORDER(a, b)                                       \
 	({                                                     \
 		__typeof__(a) order_a_ = (a);                  \

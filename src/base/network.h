@@ -59,8 +59,10 @@ struct addrinfo;
  */
 const char *base_resolve(const char *at, const char *fallback, int type, struct addrinfo **found);
 struct ifreq;
-/* Performs an ioctl on an interface (netdevice(7)). r: all but the name is set. Returns 0 or
- * -errno. */
+/*
+ * Performs an ioctl on an interface (netdevice(7)). Sets the name in r; the caller sets all other
+ * fields. Returns 0 or -errno.
+ */
 int base_interface_ioctl(const char *name, unsigned long request, struct ifreq *r);
 /* Returns true if only this host can reach the address (IPv4 or IPv6). */
 bool base_is_loopback(const struct sockaddr *a);

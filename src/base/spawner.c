@@ -50,8 +50,8 @@ static pid_t fork_sibling(void)
 }
 
 /*
- * Forks a process that dies with the parent, and a socket between the two, of which each gets one
- * end. Returns 1 in the new process, and 0 or -errno in this one; *pid is 0 after a failure.
+ * Forks a process that dies with the parent. Sets *sock in both processes to their ends of a socket
+ * pair. Returns 1 in the new process, and 0 or -errno in this one; *pid is 0 after a failure.
  */
 static int fork_with_socket(pid_t (*fork_process)(void), pid_t parent, pid_t *pid, int *sock)
 {

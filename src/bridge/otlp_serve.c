@@ -51,7 +51,7 @@ struct bridge_otlp_server {
 	struct service services[SERVICES];
 	char *inflated;
 	uint64_t connection;		     /* connection of the current request; 0 for spans */
-	struct bridge_publish_counts counts; /* of all publishers */
+	struct bridge_publish_counts counts; /* sums over all publishers */
 	struct sl_counter requests, malformed, points, expired, spans, exemplars, attributes,
 		refused[OTLP_CAUSES], refused_spans[OTLP_CAUSES], costly[OTLP_COSTS],
 		http_refused[HTTP_REFUSALS];

@@ -32,7 +32,7 @@ struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name
 /* ---- scrape.c ---- */
 
 struct bridge_scrape_opts {
-	char *url, *instance;	  /* the memory of .url also holds the values below */
+	char *url, *instance;	  /* these two own the memory of all strings */
 	const char *job, *config; /* config: settings file of http/client.h, or NULL */
 	uint64_t interval_ns, timeout_ns;
 	bool native; /* request protobuf, which can transport native histograms */

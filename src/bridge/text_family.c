@@ -113,7 +113,10 @@ static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_te
 	return true;
 }
 
-/* Returns the family so far in the body that has this name, or a sample of this name; or NULL. */
+/*
+ * Returns the family, among those so far in the body, that has this name or a sample of this name.
+ * Returns NULL if there is none.
+ */
 static const struct bridge_text_name *owner_of(const struct bridge_text_parser *p,
 					       struct bridge_text name)
 {
@@ -375,7 +378,7 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	int err = 0;
 
 	if (!role) {
-		/* In text 0.0.4, families may continue after others. */
+		/* In text 0.0.4, a family may continue after samples of other families. */
 		const struct bridge_text_name *known = p->format == BRIDGE_TEXT_004
 							       ? owner_of(p, l->name)
 							       : NULL;

@@ -41,7 +41,7 @@ struct bridge_text_sample {
 	double time;	     /* timestamp in seconds; NaN means none */
 	uint64_t created_ns; /* for ROLE_CREATED */
 	uint32_t exemplar;
-	/* with the same labels: the next sample, and, only for the first one, the last sample */
+	/* the next sample with the same labels; last: the last of them, only set in the first */
 	struct bridge_text_sample *next, *last;
 	uint32_t line; /* line number, starting at 1 */
 	uint32_t shape;

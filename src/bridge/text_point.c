@@ -33,7 +33,10 @@ static int check_order(struct bridge_text_parser *p, const struct bridge_text_sa
 	return 0;
 }
 
-/* *group: the first sample of the group that the previous sample joined */
+/*
+ * Appends a sample to the group with the same labels. *group: the first sample of the previous
+ * sample's group; set to that of this sample's group.
+ */
 static int join_group(struct bridge_text_parser *p, struct bridge_text_sample *s,
 		      struct bridge_text_sample **group)
 {
@@ -425,7 +428,7 @@ static int state_point(struct bridge_text_parser *p, const struct bridge_text_sa
 
 static int make_point(struct bridge_text_parser *p, const struct bridge_text_sample *first)
 {
-	/* The compiler rejects this if a type is missing. */
+	/* There is no default, so that the compiler rejects this if a type is missing. */
 	switch (p->family.type) {
 	case BRIDGE_UNKNOWN:
 	case BRIDGE_GAUGE:

@@ -146,7 +146,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 	return dump_one(source, fd, NULL);
 }
 
-/* Dumps what is asked for from an agent with this socket, to which s is connected. */
+/* Dumps the regions that the options select. s is connected to the agent's socket `path`. */
 static int dump_from(int s, const char *path)
 {
 	static struct cli_dump directory;

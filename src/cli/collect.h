@@ -106,8 +106,8 @@ struct cli_collect_run {
 struct cli_collect_part {
 	/* Checks the options and completes the settings. */
 	int (*check)(const struct base_command *self, struct cli_collect_settings *s);
-	int (*fork)(struct cli_collect_run *r);	  /* called before there are secrets and threads */
-	int (*before)(struct cli_collect_run *r); /* called before there is a collector */
+	int (*fork)(struct cli_collect_run *r);	  /* called before secrets and threads exist */
+	int (*before)(struct cli_collect_run *r); /* called before the collector is created */
 	int (*attach)(struct cli_collect_run *r); /* called before the collector starts */
 	int (*routes)(struct cli_collect_run *r, struct http *http); /* returns 0 or -errno */
 	/* Adds the files that a confined process needs. */
@@ -147,8 +147,9 @@ void cli_collect_serve_end(struct cli_collect_server *s);
 #define COLLECT_WORKERS_MAX 1024u
 
 /*
- * Waits until the collector has tried to read all hosts (all_up: has reached them), at most until
- * end_ns; if that takes long, logs the hosts that are not up. Returns false after a signal at stop.
+ * Waits until the collector has tried to read all hosts or, with all_up, until all hosts are up,
+ * but not longer than until end_ns. If that takes long, logs the hosts that are not up. Returns
+ * false if stop became readable.
  */
 bool cli_collect_wait(struct collect_collector *c, int stop, uint64_t end_ns, bool all_up);
 

@@ -69,7 +69,7 @@ char *export_hex_name(char *to, const char *s)
 	return to;
 }
 
-/* Whether another label, or the metric itself, uses this key. */
+/* Returns true if another label, or the metric itself (`reserved`), uses the key of label i. */
 static bool is_another(const char *const *keys, size_t n, size_t i, const char *reserved)
 {
 	for (size_t j = 0; j < n; j++)

@@ -131,8 +131,8 @@ static bool note_escaped(struct export_render *r, uint64_t hash)
 }
 
 /*
- * Notes a name and that of its samples. Returns false if out of memory, or if one of them is known,
- * which does not matter if `last` is set.
+ * Records that a name and the name of its samples are in use. Returns false if out of memory or,
+ * unless `last` is set, if one of them is already in use.
  */
 static bool note_names(struct export_render *r, const char *name, bool last)
 {

@@ -73,8 +73,8 @@ struct export_remote_write {
 	size_t bytes, room;
 	uint64_t samples, items; /* items also counts exemplars */
 	/*
-	 * Written by the caller's thread, but .fallbacks and .version by push's thread; read by any
-	 * thread. .push is unused.
+	 * The caller's thread writes them, except .fallbacks and .version, which push's thread
+	 * writes. Any thread may read them. .push is unused.
 	 */
 	struct export_remote_write_stats stats;
 };

@@ -151,7 +151,7 @@ char *export_render_escape(char *p, const char *s, bool quotes)
 	return p;
 }
 
-/* Label `taken` becomes exported_KEY. */
+/* Renders the labels with distinct keys; label `taken` becomes exported_KEY. */
 static bool rebuild_labels(struct export_render *r, size_t taken, const char *reserved)
 {
 	struct export_series *s = &r->series;

@@ -166,9 +166,10 @@ char *export_hex_name(char *to, const char *s);
 
 /*
  * Makes the keys of n labels distinct from each other and from `reserved`: label `taken` (n means
- * none) becomes exported_KEY, and without utf8, keys that require UTF-8 are escaped. A new key that
- * clashes with another label gets the other escaped form and then underscores, because a publisher
- * may choose keys that become equal. Returns the memory of the new keys, or NULL if out of memory.
+ * none) becomes exported_KEY, and without utf8, keys that require UTF-8 are escaped. A publisher
+ * may choose keys that become equal: a new key that clashes with another label gets the other
+ * escaped form and, if it still clashes, underscores at the end. Returns the memory of the new
+ * keys, or NULL if out of memory.
  */
 char *export_distinct_keys(const char **keys, size_t n, const char *reserved, size_t taken,
 			   bool utf8);

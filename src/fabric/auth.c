@@ -29,7 +29,7 @@ static const char by_host[] = "sidelight rdma 1: host";
 
 /* ---- proofs ---- */
 
-/* Computes the host's proof, which binds its hello, or the collector's if hello is NULL. */
+/* Computes the host's proof, which covers its hello, or, if hello is NULL, the collector's. */
 static void make_proof(const void *secret, size_t bytes, const struct fabric_verbs_proof *p,
 		       uint32_t queue, const struct fabric_host_hello *hello,
 		       uint8_t proof[FABRIC_PROOF_BYTES])

@@ -13,7 +13,7 @@
 #define PAGE	  4096u
 #define VALUE_MAX (1u << 20)
 
-/* Asks the kernel for the type and sizes. It refuses descriptors that are not of bpf(2). */
+/* Reads the array's sizes from the kernel, which refuses descriptors that are not of bpf(2). */
 static int read_description(struct fabric_bpf_array *a, int fd)
 {
 	struct bpf_map_info info;

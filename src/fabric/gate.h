@@ -108,8 +108,8 @@ bool fabric_gate_split(const char *target, char host[256], char service[8]);
 #define FABRIC_NO_TCP	"this build has no READs over TCP: rebuild with -Dfabric-tcp=enabled"
 
 /*
- * The operations of a passive side, implemented by verbs (host.c) and TCP (tcp_host.c). Included
- * only by src/fabric/. The functions correspond to those in host.h.
+ * The operations of a passive side, implemented by verbs (host.c) and TCP (tcp_host.c), for use in
+ * src/fabric/ only. The functions correspond to those in host.h.
  */
 
 struct fabric_host_ops {

@@ -12,9 +12,9 @@ struct fabric_lookup;
 /* Returns true and sets *to if host is a numeric address. */
 bool fabric_lookup_numeric(const char *host, const char *service, struct sockaddr_storage *to);
 /*
- * Resolves a host name or numeric address; call it until the result is not EAI_INPROGRESS. Returns
- * 0 with *to set, or an EAI_ error. *l is NULL unless a lookup is running; one that was abandoned
- * is waited for, and must be for the same host.
+ * Resolves a host name or numeric address without waiting. Returns 0 with *to set, or an EAI_
+ * error. After EAI_INPROGRESS, *l is the running lookup: call again with the same host, or abandon
+ * it with fabric_lookup_end(). *l is NULL otherwise.
  */
 int fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
 		  struct sockaddr_storage *to);

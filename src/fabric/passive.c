@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "fabric/gate.h"
 
-/* NULL: not part of this build */
+/* NULL if this build lacks them */
 #define VERBS_OPS (HAVE_VERBS ? &fabric_host_verbs : NULL)
 #define TCP_OPS	  (HAVE_FABRIC_TCP ? &fabric_host_tcp : NULL)
 

@@ -33,8 +33,8 @@ struct fabric_ops {
 	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
 	/*
-	 * Both may be NULL: then every region can be read whose address is sound, and not below
-	 * first_addr.
+	 * map and unmap may both be NULL: then any region with a valid address of at least
+	 * first_addr can be read.
 	 */
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
 	uint64_t first_addr;

@@ -221,7 +221,7 @@ static void learn_pages(struct mapping *m, uint64_t offset, uint32_t length, con
 	}
 }
 
-/* Copies a range of a mapping: pages known to hold data by loads, the others by calls. */
+/* Copies a range: loads from pages that are known to hold data, and uses pread() for others. */
 static int copy_pages(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
 {
 	while (length) {

@@ -60,7 +60,7 @@ struct fabric_tcp {
 	size_t reply_bytes;
 
 	struct fabric_merge_limits limits;
-	uint32_t depth;	   /* maximum number of outstanding ranges; each is a request of the base */
+	uint32_t depth;	   /* maximum number of outstanding ranges, each a fabric_request */
 	uint32_t answered; /* remaining ranges of the answer being received; 0 between answers */
 	size_t taken;	   /* bytes received of the answer's header or of the range at head */
 	struct fabric_tcp_answer answer;

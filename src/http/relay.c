@@ -345,10 +345,9 @@ static void serve_client(struct http_relay *r)
 	r->ours = pair[mine];
 	r->theirs = pair[!mine];
 	if (count_relay(s, r)) {
-		if (!base_thread_detach(
-			    run_relay, r,
-			    STACK_BYTES)) { /* the thread frees r once the other end is closed */
-			if (!s->c.tls)	    /* with TLS, the thread does this after the handshake */
+		/* The thread frees r once the other end is closed. */
+		if (!base_thread_detach(run_relay, r, STACK_BYTES)) {
+			if (!s->c.tls) /* with TLS, the thread does this after the handshake */
 				give_connection(s, pair[!mine]);
 			return;
 		}

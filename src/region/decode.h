@@ -48,13 +48,14 @@ struct region_text_label {
 	const char *value; /* NUL-terminated, valid UTF-8 */
 };
 
-/* A checked copy of the header. */
 /*
- * room for names that a host attests, and for the prefix exported_ of the names that they replace
+ * The maxima leave room for names that a host attests, and for the prefix exported_ of the names
+ * that they replace.
  */
 #define REGION_LABELS_MAX     (SL_LABELS_MAX + 3)
 #define REGION_LABEL_TEXT_MAX (SL_HEADER_LABELS_MAX + 1024)
 
+/* A checked copy of the header. */
 struct region_info {
 	uint64_t size;
 	uint32_t kind;

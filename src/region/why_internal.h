@@ -39,7 +39,7 @@ struct region_why_change {
  * followed.
  */
 bool region_why_stopped(const struct region_why_change *c);
-/* Fills in the sentence and the numbers; limit and share are set. */
+/* Fills in the sentence and the numbers; .limit and .share must be set already. */
 void region_why_explain(struct region_why *w, const struct region_why_change *c);
 
 #endif

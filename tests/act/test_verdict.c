@@ -149,7 +149,7 @@ static void two_collectors_name_an_anomaly_alike(void **state)
 	}
 }
 
-/* The quantiles of a layer need some requests, so other metrics of connections move before. */
+/* A layer's quantiles need several requests, so other metrics of connections move first. */
 static void a_slow_layer_describes_connections_best(void **state)
 {
 	static const char rtt[] = "sidelight_tcp_rtt_seconds_p90{port=\"80\",role=\"server\"}",

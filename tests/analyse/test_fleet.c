@@ -241,10 +241,6 @@ static void add_chains(struct world *w)
 	w->chains = true;
 }
 
-/*
- * A fault explains what its callers show, and nothing else: neither another chain of calls, nor
- * another service that the same caller calls.
- */
 /* If few calls go to the cart, a slow cart only shows in the front's highest quantile. */
 static void paths_count_as_often_as_they_are_taken_now(void **state)
 {
@@ -263,11 +259,15 @@ static void paths_count_as_often_as_they_are_taken_now(void **state)
 	learn(&w);
 	w.delay[CART] = 0.5;
 	run(&w, 2);
-	/* With the shares of the first trace, the front contradicts a slow cart: below 2. */
+	/* With the shares of the first traces, the front would contradict it: a score below 2. */
 	assert_true(w.v[CART].culprit > 4);
 	end(&w);
 }
 
+/*
+ * A fault explains what its callers show, and nothing else: neither another chain of calls, nor
+ * another service that the same caller calls.
+ */
 static void faults_at_once_are_all_found(void **state)
 {
 	(void)state;

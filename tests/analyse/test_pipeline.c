@@ -277,7 +277,7 @@ static void what_moved_most_is_blamed_first(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* Layers of requests: a slow application also lets its peers and the rest of the stack wait. */
+/* A slow application also lengthens the times of other layers of its requests. */
 static void the_layer_that_adds_most_seconds_is_blamed(void **state)
 {
 #define LAYER(layer) \
@@ -310,7 +310,7 @@ static void the_layer_that_adds_most_seconds_is_blamed(void **state)
 	analyse_pipeline_free(p);
 }
 
-/* The quantiles of a window rise before the rate that raises the alarm falls. */
+/* The quantiles of a layer rise in the rows before a rate raises the alarm. */
 static void a_slow_layer_is_blamed_after_its_level_was_learned(void **state)
 {
 	static const struct analyse_column columns_of_port[] = {

@@ -806,7 +806,7 @@ static void a_slot_passes_to_another_owner(void **state)
 		f[i].cgroup = i == 1 ? 71 : 70;
 		f[i].bytes_sent = 10 + i;
 	}
-	/* A slot that was free is found by the same ID once it has a name. */
+	/* The ID of a slot that was free is found once the slot is live. */
 	own(h, &m, 1, 2, 70, SL_STATE_LIVE, "/first");
 	change(h, &m, 0, &f[0]);
 	publish(h, &m, 1, 300 * SECOND);

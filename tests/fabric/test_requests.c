@@ -259,7 +259,7 @@ static void any_schedule_completes_every_read_once_and_right(void **state)
 
 		begin(depths[d]);
 		v = fabric_verbs_of(fabric);
-		v->base.head = v->base.tail = UINT32_MAX - 500; /* numbers continue through 2^32 */
+		v->base.head = v->base.tail = UINT32_MAX - 500; /* the numbers wrap at 2^32 */
 		srand((unsigned int)d);
 		for (int round = 0; round < 400; round++) {
 			uint32_t posted = 0, finished = 0;

@@ -602,9 +602,7 @@ static void descriptors_of_the_application_are_left_alone(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* ---- fork
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- fork ---- */
 
 static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 {

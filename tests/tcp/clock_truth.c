@@ -31,10 +31,9 @@
 
 #define GOOD_NS 1000	/* a round trip that is good enough */
 #define MOST_NS 5000000 /* if none was good enough by then, the best one is used */
-#define ANSWER_NS                                                                                \
-	2000000 /* an answer later than this is dropped; the answering side sleeps as long after \
-		   its last one */
-#define PAUSE_US 50000
+/* a later answer is dropped; the answering side sleeps for this time after its last answer */
+#define ANSWER_NS 2000000
+#define PAUSE_US  50000
 
 /* Separate lines, so that each has one writer. */
 struct shared {

@@ -60,8 +60,10 @@ static const struct {
 	{"/docker/" OUTER "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
 	 "kubelet-kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope",
 	 "containerd", ID, UID, "", "", CLAIMED | CLAIMED_POD},
-	/* The same with cgroupfs, with systemd outside, and k3d; the outer runtime is not the
-	   inner's. */
+	/*
+	 * The same with cgroupfs, with systemd outside, and with k3d. The runtime of the outer
+	 * container is not that of the inner one.
+	 */
 	{"/docker/" OUTER "/kubelet/kubepods/burstable/pod" UID "/" ID, "", ID, UID, "", "",
 	 CLAIMED | CLAIMED_POD},
 	{"/system.slice/docker-" OUTER ".scope/kubelet.slice/kubelet-kubepods.slice/"

@@ -521,7 +521,7 @@ json_t *cli_query_highest(const json_t *rows, size_t max)
 	return some;
 }
 
-/* Keeps the max keys with the highest counts, or else the last ones. */
+/* Keeps `max` keys: those with the highest counts or, without `highest`, the last ones. */
 static void cut_keys(json_t *all, size_t max, bool highest)
 {
 	const json_t *keys = json_object_get(all, "keys");

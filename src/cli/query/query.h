@@ -44,7 +44,7 @@ struct cli_query_collectors {
 	char kind[16];
 	uint16_t tenant, store;
 	struct dta_hash_ring ring;		     /* of the members with known names */
-	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX]; /* member of c for each member of the ring */
+	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX]; /* index in .member, by member of the ring */
 	uint32_t replicas; /* number of collectors that store each key, 1 to 64 */
 };
 
@@ -80,8 +80,8 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 void cli_query_add_parameter(void *path, const char *key, const char *value);
 /*
  * Sends a request to a collector: GET, POST with a body, or another method. Takes over the
- * reference to body, which may be NULL. If the collector does not answer, prints an error, and does
- * not ask it again. Returns NULL without an answer.
+ * reference to body, which may be NULL. If the collector does not answer, prints an error, returns
+ * NULL, and does not ask it again.
  */
 json_t *cli_query_send(struct cli_query_collectors *c, uint32_t member, const char *method,
 		       const char *path, json_t *body);
@@ -90,8 +90,8 @@ json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const cha
 
 /*
  * Merges the rows or keys of another collector into rows. Adds up counts; if collectors hold
- * replicas, takes the greatest count instead. index: what the rows count; at first, an empty
- * object.
+ * replicas, takes the greatest count instead. index: finds a row by what it counts; pass an empty
+ * object at first.
  */
 void cli_query_merge(json_t *rows, json_t *index, const json_t *more, bool replicas);
 /* Returns the `max` rows or keys with the highest counts, in descending order. */

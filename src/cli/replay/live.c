@@ -35,7 +35,8 @@ struct live {
 	struct collect_judge *judge;
 	struct collect_models *models;
 	int64_t every_ns;
-	int64_t moment; /* of events whose rows are not judged yet; INT64_MAX means none */
+	/* moment of the last event, until the rows of that moment are judged; then INT64_MAX */
+	int64_t moment;
 	uint64_t rows, flagged;
 };
 
@@ -134,7 +135,10 @@ static void remove_pod(struct live *l, uint64_t instance)
 	free(p);
 }
 
-/* Adds a pod, or gives it new columns: "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,NAME,SERVICE". */
+/*
+ * Adds a pod, or changes its columns. The event is
+ * "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,NAME,SERVICE[,LABEL]".
+ */
 static int lay_out(struct live *l, char **f, size_t n)
 {
 	struct collect_judge_pod is = {.instance = strtoull(f[3], NULL, 16),
@@ -178,7 +182,7 @@ static int64_t moment_of(const struct live *l, const struct live_pod *p)
 	return p->at < p->rows->rows ? p->rows->t[p->at] / l->every_ns : INT64_MAX;
 }
 
-/* Judges the rows up to a moment, without those of the moment itself. */
+/* Judges the rows of all moments before `end`. */
 static void judge_until(struct live *l, int64_t end)
 {
 	for (;;) {

@@ -90,7 +90,7 @@ int cli_tcp_flush(FILE *out);
 /* Flushes and closes the output. Returns code, or BASE_EXIT_FAILURE after printing an error. */
 int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code);
 
-/* Returns true for the first call, which must print the header. */
+/* Returns true in the first call only: its caller must print the header. */
 bool cli_tcp_first(void);
 /* Returns true if any option selects connections. */
 bool cli_tcp_is_filtered(void);

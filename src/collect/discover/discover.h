@@ -32,7 +32,7 @@ struct collect_discover_stats {
 	/* number of hosts named by the sources, and number of these that this collector reads */
 	uint64_t known, read;
 	uint64_t refused; /* hosts of this shard beyond the collector's max_hosts */
-	uint64_t list;	  /* hash of the known names, 32 bits, equal for equal lists */
+	uint64_t list;	  /* 32-bit hash of the known names, which their order does not affect */
 	/* number of hosts that this collector has started and stopped reading so far */
 	uint64_t taken, let_go;
 	uint64_t errors; /* failures of sources and of the shard's file */

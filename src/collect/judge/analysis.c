@@ -267,7 +267,7 @@ static bool put_trace(struct collect_analysis *a, const struct collect_edges_spa
 		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
 	at = n ? collect_rows_put(&a->traces, &e) : NULL;
 	for (uint32_t i = 0; at && i < n; i++) {
-		if (span[i].parent < i) /* this also skips spans without a known parent */
+		if (span[i].parent < i) /* false for ANALYSE_SPAN_ROOT, which exceeds any index */
 			act_incidents_call(
 				a->o.incidents, act_service_key(span[span[i].parent].service),
 				act_service_key(span[i].service), (int64_t)base_realtime_ns());

@@ -31,7 +31,7 @@ struct collect_analysis_opts {
 	const char *model;	 /* path of the model file, or NULL */
 	uint64_t model_every_ns; /* interval between writes of the model; 0 means only on exit */
 	const char *record;	 /* folder to write rows to, or NULL */
-	struct act_incidents *incidents; /* are told which services call each other */
+	struct act_incidents *incidents; /* told which services call each other */
 };
 
 struct collect_analysis;

@@ -21,10 +21,10 @@
 
 struct edges_service {
 	struct base_node node;	/* by name */
-	double now, mean;	/* requests received by the service */
-	double known;		/* mean of requests from known services */
-	double calls;		/* mean of requests to known services */
-	struct edges_edge *out; /* edges to them, as of the last moment */
+	double now, mean;	/* requests received in this moment, and their moving average */
+	double known;		/* average number of requests from known services */
+	double calls;		/* average number of requests to known services */
+	struct edges_edge *out; /* edges to the services that it calls, as of the last moment */
 	char name[];
 };
 
@@ -168,8 +168,8 @@ static void count_requests(struct collect_edges *e, struct edges_service *caller
 }
 
 /*
- * Counts the requests of the initiating ends whose other end is known. The server's count of
- * requests is used.
+ * Matches the two ends of each connection, and adds its requests to the edge between their
+ * services. The accepting end says how many requests there were.
  */
 static void match_ends(struct collect_edges *e)
 {
@@ -188,7 +188,10 @@ static void match_ends(struct collect_edges *e)
 	e->n_initiated = e->n_accepted = 0;
 }
 
-/* Forgets what no longer serves or calls, because a publisher may invent any number of names. */
+/*
+ * Updates the averages. Forgets edges and services without requests, because a publisher may invent
+ * any number of names.
+ */
 void collect_edges_settle(struct collect_edges *e)
 {
 	match_ends(e);
@@ -241,13 +244,16 @@ static double get_arrivals(const struct edges_service *s)
 	return s->mean > LEAST ? served : s->calls;
 }
 
-/* Draws a service that calls others, weighted by its arrivals, or NULL if there is none. */
+/*
+ * Draws a service that calls others, with a probability proportional to its arrivals. Returns NULL
+ * if there is none.
+ */
 static const struct edges_service *draw_first(struct collect_edges *e)
 {
 	const struct edges_service *drawn = NULL;
 	double sum = 0;
 
-	/* Each service replaces the one drawn before with its share of the sum so far. */
+	/* Reservoir sampling: a service replaces the drawn one with probability arrivals / sum. */
 	BASE_TABLE_EACH(&e->services, n) {
 		const struct edges_service *s = (struct edges_service *)n;
 		double arrivals = s->calls > 0 ? get_arrivals(s) : 0;

@@ -109,7 +109,7 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 
 struct collect_judge_stats {
 	uint64_t rows;		   /* rows scored */
-	uint64_t refused_features; /* since the start, because there was no room */
+	uint64_t refused_features; /* features left out so far because there was no room */
 	uint64_t late;		   /* rows that are not later than the previous one */
 	uint64_t missing;	   /* values that are NaN or infinite */
 	uint64_t warming;	   /* pods in warm-up now */

@@ -60,8 +60,8 @@ static inline bool collect_is_f64(const struct region_metric *m)
 	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 }
 /*
- * The word that the history stores for a metric with these cells (of a histogram or summary, its
- * count), and the value of such a word.
+ * Returns the word that the history stores for a metric with these cells; for a histogram or
+ * summary it is the count. collect_history_double() returns the value of such a word.
  */
 static inline uint64_t collect_history_word(const struct region_metric *m, const uint64_t *cell)
 {

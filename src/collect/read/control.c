@@ -19,8 +19,8 @@
 #define INDEX_NS 100000000u  /* minimum time between two indexes */
 #define TRIM_NS	 1000000000u /* minimum time between two attempts to return memory to the system */
 /*
- * CPU time for making layouts: a tenant gains 1 / LAYOUT_PART of the elapsed time and saves up at
- * most that of LAYOUT_SAVED_NS. Trusted tenants are exempt.
+ * CPU time for making layouts: a tenant may use 1 / LAYOUT_PART of the elapsed time, and saves up
+ * at most the share of LAYOUT_SAVED_NS. Trusted tenants are exempt.
  */
 #define LAYOUT_PART	8u
 #define LAYOUT_SAVED_NS 8000000000u

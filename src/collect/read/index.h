@@ -70,7 +70,10 @@ void collect_index_put(struct collect_index *x);
 size_t collect_index_family(const struct collect_index *x, const char *name);
 /* Returns the position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
-/* Returns the region with this instance that ended at that time, or last if it is 0, or NULL. */
+/*
+ * Returns the region with this instance that ended at ended_ns or, if that is 0, the one that ended
+ * last. Returns NULL if there is none.
+ */
 const struct collect_ended *collect_index_ended(const struct collect_index *x, uint64_t instance,
 						int64_t ended_ns);
 /*

@@ -85,8 +85,8 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 }
 
 /*
- * Clients that do not accept UTF-8 see "container.id" as "container_id". Taken keys are plain. A
- * key is a metric's, perhaps with prefixes.
+ * Compares the key in the form that clients without UTF-8 see, in which "container.id" is
+ * "container_id". Taken keys already have this form.
  */
 static bool is_taken(const char *key, const char *const *taken, uint32_t count)
 {

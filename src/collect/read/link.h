@@ -92,7 +92,10 @@ struct collect_link {
 
 void collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
 		       unsigned int queue);
-/* The link of a spare host is opened when the host is wanted. Returns 0 or -errno. */
+/*
+ * Opens the fabric and allocates the link's memory; for a spare host, only once the host is wanted.
+ * Returns 0 or -errno.
+ */
 int collect_link_open(struct collect_link *l, char *error, size_t error_bytes);
 void collect_link_free(struct collect_link *l);
 /*

@@ -43,7 +43,7 @@ struct collect_op {
 	 * meaning depends on the kind: an entry, a READ of the plan, or a byte offset in the schema
 	 */
 	uint32_t index;
-	uint32_t low, high; /* the range of bytes of the first READ that is read this time */
+	uint32_t low, high; /* the bytes that this try reads, as a range of the first try's bytes */
 	/* the fetch to answer; owned by fetch.c until it is answered */
 	struct collect_fetch *fetch;
 	uint8_t tries;
@@ -59,8 +59,8 @@ struct collect_op *collect_reads_new(struct collect_link *l, const struct collec
 				     struct collect_region *r, const struct fabric_remote *remote,
 				     uint64_t offset, uint32_t length);
 /*
- * Narrows a READ down to the range [low, high) of the first READ, for `take` to return false.
- * Returns false without a change if no retry is left.
+ * For `take`: narrows the next try to [low, high), a range of the first try's bytes, and returns
+ * true; `take` then returns false. Returns false without a change if no try is left.
  */
 bool collect_reads_narrow(struct collect_op *op, struct fabric_read *read, uint32_t low,
 			  uint32_t high);

@@ -109,7 +109,10 @@ struct region_text_label collect_self_by(const struct collect_self *s)
 	return (struct region_text_label){f->key, f->counter[s->at % f->counters].label};
 }
 
-/* The sum of counter s->at and those after it that have the same label; s->at: the last of them. */
+/*
+ * Returns the sum of counter s->at and the following ones with the same label, or of all of them if
+ * the family has no label. Moves s->at to the last counter of the sum.
+ */
 static uint64_t sum_label(struct collect_self *s)
 {
 	const struct collect_self_family *f = s->family;

@@ -48,8 +48,9 @@ struct collect_self_family {
 	 */
 	const char *key;
 	/*
-	 * finds object s->at / counters, whose counters are exposed, and sets the labels, with
-	 * collect_self_by() if there are several counters; NULL: use the owner
+	 * Returns the object with index s->at / counters, and sets the labels of the series; if
+	 * there are several counters, with collect_self_by(). Returns NULL if there is no such
+	 * object. If this member is NULL, the counters belong to their owners.
 	 */
 	const void *(*find)(struct collect_self *s, struct export_series *out);
 };
@@ -110,8 +111,9 @@ struct collect_self_counter {
 #define OF_FABRIC(label, field)	   OF(label, FABRIC, fabric_stats, field)
 
 /*
- * Members of a family. BY_LABEL: one series per label, the sum of adjacent counters with this
- * label. EACH: one series per object that is found.
+ * Initialisers for the counters of a family. SINGLE: one series, the sum of all counters. BY_LABEL:
+ * one series per label, the sum of adjacent counters with this label. EACH: one series per counter
+ * and object that `finds` returns.
  */
 #define SINGLE(...) BY_LABEL(NULL, __VA_ARGS__)
 #define BY_LABEL(by, ...)                                                           \
@@ -131,7 +133,7 @@ struct collect_self_counter {
 		return var && (value);                                      \
 	}
 
-/* Returns the label that tells the counters of a found object apart. */
+/* Returns the label of the current counter, which tells the counters of an object apart. */
 struct region_text_label collect_self_by(const struct collect_self *s);
 /* Makes the series of the family's counters. Used if a family has no `series` of its own. */
 bool collect_self_counters(struct collect_self *s, struct export_series *out);

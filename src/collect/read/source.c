@@ -327,7 +327,7 @@ static void gather_exemplars(struct source_walk *w, const struct collect_item *i
 	}
 }
 
-/* Replaces exemplars with kept traces in the same buckets. */
+/* Adds exemplars that link to kept traces. They replace other exemplars of the same buckets. */
 static void link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
 {
 	const struct collect_def *def = collect_index_def(w->x, i);

@@ -12,7 +12,7 @@ static bool begin_walk(struct collect_self *s)
 	return true;
 }
 
-/* Sets the labels of the shard, if any, after that of the counter. */
+/* Sets the labels of a series: that of the counter, then those of the shard, if any. */
 static const void *stats_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_discover_stats *st = s->own;

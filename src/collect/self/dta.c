@@ -9,7 +9,7 @@
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
-/* A series of the family with this key. */
+/* A series. family: collect_self_family.key of its family. */
 struct stores_series {
 	const char *family;
 	struct region_text_label label[3]; /* the rest is {NULL, NULL} */
@@ -54,7 +54,10 @@ static void put_series(struct stores_walk *w, const char *family, const json_t *
 	memcpy(w->series[w->n++].label, label, sizeof(w->series->label));
 }
 
-/* Puts a series for each number of an object; PREFIX_KEY is the value of the label without one. */
+/*
+ * Puts a series for each number in an object. The label without a value gets the prefix, followed
+ * by the number's key in the object.
+ */
 static void put_numbers(struct stores_walk *w, const char *family, json_t *from, const char *prefix,
 			const struct region_text_label labels[3])
 {
@@ -74,7 +77,7 @@ static void put_numbers(struct stores_walk *w, const char *family, json_t *from,
 
 /* ---- a store ---- */
 
-/* Puts the series that the configuration of the store lists. A key not found has no value. */
+/* Puts the keys listed in the file of stores. A key that was not found has no value. */
 static void put_listed(struct stores_walk *w, const json_t *store)
 {
 	const json_t *j, *value;
@@ -97,7 +100,7 @@ static void put_store(struct stores_walk *w, struct dta_store_server *server, co
 	static const char *const own[] = {"epoch", "rotations_late", "rotations"};
 	static const char *const sums[] = {"bytes", "huge_bytes"};
 	const struct region_text_label of = {"store", text_of(store, "name")};
-	/* of the newest epoch; a store without an epoch has the load 0 */
+	/* the load of the newest epoch; 0 for a store without an epoch */
 	const json_t *load = json_array_get(keep(w, dta_store_server_load_json(server, of.value)),
 					    0);
 	const json_t *measured = json_object_get(load, "measured"), *object;
@@ -156,7 +159,7 @@ static void add_exporter(json_t *all, const json_t *e)
 				     json_integer_value(json_object_get(e, exporter_counts[i]))));
 }
 
-/* Adds exporters up over translators. */
+/* Puts the counts of each exporter, summed over all translators. */
 static void put_exporters(struct stores_walk *w, struct dta_store_server *server)
 {
 	json_t *all = keep(w, json_object()), *e;
@@ -222,7 +225,7 @@ static void list_series(struct stores_walk *w, struct dta_store_server *server)
 	PUT(w, "translators", keep(w, json_integer(connected)), {NULL, NULL});
 }
 
-/* The status is made for the first series that is wanted, because it takes a scan of the stores. */
+/* Collects the status only when the first series is requested, because it scans the stores. */
 static bool next_series(struct collect_self *s, struct export_series *out)
 {
 	struct stores_walk *w = s->own;

@@ -110,7 +110,7 @@ bool collect_sender_series(const struct collect_region *r, const struct collect_
 
 		s->meta = export_remote_write_meta(form->to, d->type, d->metric.help,
 						   d->metric.unit);
-		if (collect_counts(d->type)) /* its samples have a start time */
+		if (collect_counts(d->type)) /* samples of counts have a start time */
 			s->created_ms =
 				(int64_t)(collect_column_created(c, r->info, &known) / 1000000u);
 	}

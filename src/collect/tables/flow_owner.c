@@ -14,7 +14,7 @@
 #define AGAIN_NS    10000000000u
 #define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
 
-/* A slot of the section; listed: found by the ID of its cgroup. */
+/* A slot of the section of owners. listed: it is in .owner_by_id. */
 struct collect_flow_owner_slot {
 	struct base_node node;
 	bool listed;
@@ -66,7 +66,7 @@ static enum region_fault take_owner(struct collect_link *l, struct collect_regio
 		relaxed_add(l->c->memory, sizeof(*s));
 	s = t->owner[slot];
 	if (!s || s->word[0] == words[0])
-		return REGION_FAULT_NONE; /* without memory, the next pass tries again */
+		return REGION_FAULT_NONE; /* if out of memory, the next pass tries again */
 	if (s->listed)
 		base_table_remove(&t->owner_by_id, s);
 	memcpy(s->word, words, sizeof(s->word));

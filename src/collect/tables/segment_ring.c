@@ -26,7 +26,8 @@ struct segment_ring {
 	uint64_t next; /* number of the record to be read next */
 	uint64_t head;
 	/*
-	 * Records of this pass: planned, and complete (before the first one still being written).
+	 * number of records that this pass reads, and of those before the first one that was still
+	 * being written
 	 */
 	uint32_t want, upto;
 	struct collect_segment_batch *batch;

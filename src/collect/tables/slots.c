@@ -316,7 +316,7 @@ static enum region_fault take_loss(struct collect_link *l, struct collect_region
 	return region_losses_add(words, t->kind->losses, t->lost);
 }
 
-/* Keeps the sum of the last pass. */
+/* An incomplete sum is discarded, so that the sum of the previous pass stays. */
 static void note_torn(struct collect_link *l, struct collect_region *r,
 		      const struct collect_unsettled *u)
 {

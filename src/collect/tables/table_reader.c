@@ -223,7 +223,7 @@ static bool take_elements(struct collect_link *l, struct collect_op *op, struct 
 
 	if (!is_usable(r))
 		return true;
-	if (s->ring) /* the element of this pass at this place of the ring */
+	if (s->ring) /* the number that has this place of the ring in this pass */
 		number = s->first + ((number - s->first) & (s->ring - 1));
 	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
 	for (uint32_t at = op->low; at < op->high; at += s->stride, number++) {
@@ -282,7 +282,7 @@ static const struct collect_op_kind hot_read = {
 static const struct collect_op_kind elements_read = {
 	.take = take_elements, .failed = fail_read, .over = end_read};
 
-/* Returns NULL if there is no room now. */
+/* Prepares a READ of the table. Returns NULL if there is no room now. */
 static struct collect_op *request_read(struct collect_link *l, struct collect_region *r,
 				       const struct collect_op_kind *kind, uint64_t offset,
 				       uint32_t length)

@@ -35,8 +35,8 @@ struct collect_table_type {
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	/*
 	 * Takes the hot line and plans the body (collect_section_plan()). Returns
-	 * REGION_FAULT_UNSETTLED to have the line read again and REGION_FAULT_MEMORY to give the
-	 * pass up; any other fault drops the region.
+	 * REGION_FAULT_UNSETTLED to have the line read again and REGION_FAULT_MEMORY to abandon the
+	 * pass; any other fault drops the region.
 	 */
 	enum region_fault (*hot)(struct collect_link *l, struct collect_region *r,
 				 const uint64_t *line, uint64_t now_ns);
@@ -54,26 +54,26 @@ struct collect_table_type {
 extern const struct collect_table_type collect_flows_type, collect_layers_type, collect_tasks_type,
 	collect_segments_type;
 
-/* What one READ of a section left open. */
+/* The elements of one READ that did not settle. */
 struct collect_unsettled {
 	uint32_t low,
 		high;	/* the bytes of the READ with unsettled lines; only these are read again */
 	uint32_t count; /* number of unsettled lines */
-	uint32_t skipped; /* number of elements that will not come any more */
+	uint32_t skipped; /* number of elements overwritten before they were read */
 	uint64_t number;  /* the first element with an unsettled line */
 };
 
-/* A kind of elements. */
+/* The functions that take elements of one kind. */
 struct collect_elements {
 	/*
 	 * Takes an element. Returns REGION_FAULT_UNSETTLED, or adds to u->count, to have the
-	 * element read again, and REGION_FAULT_MEMORY to give the pass up; any other fault drops
+	 * element read again, and REGION_FAULT_MEMORY to abandon the pass; any other fault drops
 	 * the region.
 	 */
 	enum region_fault (*take)(struct collect_link *l, struct collect_region *r, uint64_t number,
 				  const uint64_t *words, uint64_t now_ns,
 				  struct collect_unsettled *u);
-	/* Called when a READ is not repeated any more; u is what is still open. May be NULL. */
+	/* Called when a READ will not be repeated; u: elements that never settled. May be NULL. */
 	void (*taken)(struct collect_link *l, struct collect_region *r,
 		      const struct collect_unsettled *u);
 };
@@ -142,7 +142,7 @@ static inline void collect_section_plan(struct collect_section *s, uint64_t firs
 	s->first = s->next = first;
 	s->end = end;
 }
-/* collect_elements.taken of elements whose unsettled lines are counted for table and region. */
+/* A collect_elements.taken that counts unsettled lines for the table and for the region. */
 void collect_table_count_unsettled(struct collect_link *l, struct collect_region *r,
 				   const struct collect_unsettled *u);
 

@@ -28,9 +28,9 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 		.part = WORKLOAD_##of, .kind = (is), .cell = (first), .name = (called), \
 		.unit = (in), .help = (says), __VA_ARGS__                               \
 	}
-/* Members of a metric: it has one series for each value of this label. */
+/* Initialisers of a metric that has one series for each value of this label. */
 #define BY(label, ...) .key = (label), .value = {__VA_ARGS__}
-/* Members of a histogram. */
+/* Initialiser of a histogram: how much of it is exposed as text. */
 #define SHOWN(how) .detail = EXPORT_DETAIL_##how
 #define LAYERS(of, first, how, ...)                                                    \
 	METRIC(of, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + (first)*LAYER_HIST_CELLS, \

@@ -60,7 +60,7 @@ enum {
 	LIFE_CELLS = SHAPE_CELLS(LIFE_SCALE, LIFE_LOW, LIFE_HIGH),
 };
 
-/* The cells of one metric by label, such as RE_FAST to RE_SYN, are adjacent. */
+/* If a metric has one series per label value, their cells are adjacent: RE_FAST to RE_SYN. */
 enum collect_flow_cell {
 	COLLECT_SENT,
 	COLLECT_ACKED,

@@ -84,7 +84,7 @@ struct collect_trace_ring {
 
 struct collect_trace_pod {
 	struct base_node node;
-	unsigned int refs; /* references of the table, of requests, runs and pending roots */
+	unsigned int refs; /* references held by the table, requests, runs and pending roots */
 	uint64_t instance, mark;
 	uint64_t key; /* key of the pod's service for act/trace.h */
 	struct region_info *info;

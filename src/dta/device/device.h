@@ -182,8 +182,8 @@ typedef void dta_record_fn(void *arg, const struct dta_record *r);
 struct dta_decoder_ops {
 	const char *name; /* name in --input: "int", "ipfix", "netflow" or "sflow" */
 	uint16_t port;	  /* default port of devices */
-	struct dta_decoder *(*make)(struct dta_paths *paths); /* for dta_decoder_new() */
-	/* for dta_decoder_take(); returns the reason if the datagram is refused */
+	struct dta_decoder *(*make)(struct dta_paths *paths); /* used by dta_decoder_new() */
+	/* Used by dta_decoder_take(). Returns why the datagram is refused, or DTA_DEVICE_FINE. */
 	enum dta_device_refusal (*take)(struct dta_decoder *d, const struct dta_datagram *in,
 					uint64_t now_ns);
 	/*
@@ -210,7 +210,7 @@ struct dta_decoder *dta_decoder_new(const struct dta_decoder_ops *ops, struct dt
 /* Decodes one datagram. Memory is bounded. */
 void dta_decoder_take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns);
 
-/* For decoders: passes on a record. */
+/* Called by decoders: counts a record, and passes it to fn. */
 static inline void dta_decoder_give(struct dta_decoder *d, const struct dta_record *r)
 {
 	d->stats.records++;

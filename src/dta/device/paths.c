@@ -80,7 +80,7 @@ static bool comes_before(const struct joined_hop *a, const struct joined_hop *b)
 	return ttl_a != ttl_b ? ttl_a > ttl_b : a->entered && b->entered && a->entered < b->entered;
 }
 
-/* Gives the hops of the oldest path in order, with their positions unless a router is missing. */
+/* Emits the hops of the oldest path in order; with their positions, unless a router is missing. */
 static void give_oldest(struct dta_paths *p, struct dta_decoder *d)
 {
 	struct joined_path *oldest = &p->path[p->oldest++ % DTA_PATHS];

@@ -24,12 +24,12 @@ struct dta_paths *dta_paths_new(void);
 void dta_paths_free(struct dta_paths *p); /* NULL is ignored */
 /*
  * Stores a hop. entered: time at which the packet entered the switch, or 0. Returns false if this
- * switch has already reported the packet. The decoder gives the hops of paths that are due; if
- * there is no room, it gives the oldest path early, and counts DTA_DEVICE_NO_ROOM.
+ * switch has already reported the packet. Emits the hops of all paths that are due through d; if
+ * there is no room, emits the oldest path early, and counts DTA_DEVICE_NO_ROOM.
  */
 bool dta_paths_take(struct dta_paths *p, struct dta_decoder *d, const struct dta_record *r,
 		    uint64_t id, uint64_t entered, uint64_t now_ns);
-/* Gives the paths that are due. */
+/* Emits the hops of the paths that are due. */
 void dta_paths_flush(struct dta_paths *p, struct dta_decoder *d, uint64_t now_ns);
 
 #endif

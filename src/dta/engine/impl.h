@@ -43,7 +43,7 @@ struct dta_engine {
 	/* the output was still full after ENGINE_TRIES attempts; no more retries in this call */
 	bool stalled;
 	struct dta_engine_store *stores; /* all stores, in any order */
-	struct base_table table;	 /* the same */
+	struct base_table table;	 /* the same stores, by tenant and number */
 	/* counts for removed stores and for reports to unknown stores */
 	struct dta_engine_stats gone;
 };

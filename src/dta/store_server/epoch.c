@@ -122,8 +122,8 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	if (found)
 		s->begins_ns[e.epoch % SL_STORE_BANKS_MAX] = e.since_ns;
 	/*
-	 * Start a new epoch: translators that still write to the previous process do not know it,
-	 * so they cannot write into it. Append stores keep their rings.
+	 * Start a new epoch: translators of the previous process may still write, but they do not
+	 * know the new epoch, so they cannot write into it. Append stores keep their rings.
 	 */
 	if (found && spec->config.banks > 1) {
 		s->oldest = BASE_MIN(oldest_with(s, s->epoch + 1), s->epoch);

@@ -181,7 +181,7 @@ void dta_store_server_notify_tenants(struct dta_store_server *o);
  */
 void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
 				 const char *why);
-/* Frees a lane. */
+/* Frees the lane and all other state of a translator. */
 void dta_store_server_forget(struct dta_server_known *k);
 /* Frees connections whose translators can no longer write. */
 void dta_store_server_reap(struct dta_store_server *o);

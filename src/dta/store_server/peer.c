@@ -100,9 +100,9 @@ static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
 	if (!dta_store_epochs(&from->view, &e))
 		return 0;
 	for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
+		/* Copying keeps the larger count, but counts of two epochs cannot be compared. */
 		if (c->kind == SL_STORE_INCREMENT && epoch != e.epoch)
-			break; /* copying keeps the larger count: counts of two epochs cannot be
-				  compared */
+			break;
 		filled += copy_epoch(c, to, p, from, epoch, p->complete && epoch == e.epoch);
 	}
 	return filled;

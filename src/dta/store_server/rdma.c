@@ -242,9 +242,9 @@ int dta_store_server_object_register(struct dta_store_server *o, struct dta_stor
 	if (!dta_peer_is_far(o->config->peer))
 		return 0;
 	/*
-	 * A peer on another host must authenticate with the secret. The fabric's hello names the
-	 * memory where a reader normally starts, but a peer learns the addresses from the control
-	 * channel.
+	 * A peer on another host must authenticate with the secret. The fabric's hello names a
+	 * directory, where readers normally start; a peer does not need it, because it learns the
+	 * addresses from the control channel.
 	 */
 	err = fabric_host_register(o->host, at->view.map, at->map_bytes, &key);
 	if (err)

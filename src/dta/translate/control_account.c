@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct conversion {
-	bool reads;  /* from JSON; otherwise to JSON */
+	bool reads;  /* true: from JSON; false: to JSON */
 	bool failed; /* out of memory */
 };
 
@@ -21,7 +21,7 @@ static void convert_number(struct conversion *c, json_t *j, const char *name, ui
 		c->failed |= json_object_set_new(j, name, json_integer((json_int_t)*v)) != 0;
 }
 
-/* Returns the object with this name, which is NULL if the JSON that is read has none. */
+/* Returns the member object with this name: a new one in j, or NULL if j is read and has none. */
 static json_t *part_of(struct conversion *c, json_t *j, const char *name)
 {
 	if (!c->reads)

@@ -155,9 +155,9 @@ static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 /* ---- reporters ---- */
 
 /*
- * Sets up the window of a new reporter for the first packet of its incarnation. Reports before that
- * packet are missing if they fit in a window. Otherwise another translator received them; any that
- * the reporter sends again are accepted.
+ * Sets up the window of a new reporter for the first packet of its incarnation. Earlier reports
+ * count as missing if they fit in the window. Otherwise they are assumed to have gone to another
+ * translator; any that the reporter sends again are accepted.
  */
 static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter *r,
 			      const struct dta_header *h)
@@ -186,7 +186,7 @@ static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_identity
 	return XXH3_64bits_withSeed(id, sizeof(*id), l->seed);
 }
 
-/* Returns the first of r and the reporters after it in the chain that is an incarnation of id. */
+/* Returns the first incarnation of id in the chain of the hash table that begins with r. */
 static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r,
 					     const struct dta_loss_identity *id)
 {
@@ -218,7 +218,7 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	leave_group(table_of(l, r), r->group);
 	if (!first_of_number(l, &r->id)) {
 		l->numbers--;
-		/* A reporter whose last window is only being replaced stays with its worker. */
+		/* While its last window is being replaced, a reporter stays with its worker. */
 		if (l->o.forgotten &&
 		    (!l->restarting || memcmp(l->restarting, &r->id, sizeof(r->id))))
 			l->o.forgotten(l->o.arg, &r->key, r->authenticated);

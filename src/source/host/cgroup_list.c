@@ -183,11 +183,12 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 	push_directory(&w, strdup(""), false);
 	/*
 	 * Breadth first, so that many directories in one place take no room from the directories
-	 * above them. In a claimed directory, all others are claimed.
+	 * above them. All directories below a claimed one are claimed, too.
 	 */
 	for (int claimed = 0; claimed < 2; claimed++) {
 		for (size_t i = 0; i < w.queue[claimed].n; i++) {
-			struct host_found f = w.queue[claimed].v[i]; /* the queue may move */
+			struct host_found f =
+				w.queue[claimed].v[i]; /* a copy: the queue may move */
 
 			look_into(&w, root, &f);
 			free(f.path);

@@ -188,7 +188,7 @@ static void io_stat(struct host_container_values *c, struct host_text t,
 	}
 }
 
-/* Parses the format of version 1: "8:0 Read 1". Other words, such as "Sync", are sums. */
+/* Parses version 1: "8:0 Read 1". Skips other words, such as "Sync", which count these again. */
 static void throttle(struct host_container_values *c, struct host_text t,
 		     const struct host_cgroup_file *f)
 {

@@ -28,7 +28,7 @@
 static const struct {
 	const char *path;
 	void (*parse)(struct host *h, struct host_text t);
-	bool second; /* once per second is enough; the kernel updates loadavg every five */
+	bool second; /* once per second is enough; the kernel updates loadavg every 5 s */
 } sources[HOST_SOURCES] = {
 	[HOST_DISKSTATS] = {"/proc/diskstats", host_disk_parse, false},
 	{"/proc/stat", host_stat_parse, false},
@@ -108,7 +108,7 @@ static void look_for_cgroups(struct host *h, uint64_t now_ns)
 		host_cgroups_look(h->cgroups);
 }
 
-/* every_ns: the shortest time between two reads; each round takes at least that long, too. */
+/* every_ns: minimum time between two reads; 0 means that each round may read. */
 static const struct {
 	uint64_t every_ns, share;
 	void (*read)(struct host *h, uint64_t now_ns); /* NULL means this tier of cgroups */

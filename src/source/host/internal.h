@@ -81,9 +81,9 @@ struct host_desc {
 	const char *name, *help;
 	enum host_type type;
 	const char *key[2], *value[2];
-	/* path below its device's directory of a file with this value, or a key; and unit */
+	/* name of the file below the device's directory, or key in a file, that has the value */
 	const char *file;
-	double unit;
+	double unit; /* factor from the value in the file to the published value */
 };
 /* Further members can be initialised after type_, as in .file = "carrier". */
 #define HOST_DESC(name_, help_, type_, ...)                                      \
@@ -150,7 +150,7 @@ struct host_field {
 struct host_fields {
 	struct host *h;
 	enum host_type type;
-	/* Sets the name and help of a key. */
+	/* Sets the name and help of the metric of a key. */
 	void (*describe)(const char *key, size_t n, char name[128], char help[192]);
 	struct host_field *v;
 	size_t n, room, next;
@@ -350,7 +350,7 @@ struct host_cgroup_file {
 		      const struct host_cgroup_file *f);
 	unsigned int series; /* the file's only or first series: host_container, or HOST_IO_... */
 	double unit;	     /* of that series; 0 means 1 */
-	const struct host_cgroup_key *keys; /* the wanted lines of a file with several */
+	const struct host_cgroup_key *keys; /* keys of the lines to read, if the file has several */
 	size_t key_count;
 };
 
@@ -376,7 +376,8 @@ struct host_found {
 /*
  * Lists at most max cgroups to be published; the caller frees their paths. Those that unprivileged
  * processes may create come last. Counts errors, and cgroups left out (a lower bound, because the
- * walk may stop early). incomplete: short of descriptors or memory, so some may have been missed.
+ * walk may stop early). Sets
+ * *incomplete if some may be missing because descriptors or memory ran out.
  */
 size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_counts *counts,
 			 bool *incomplete);

@@ -73,7 +73,8 @@ int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controlle
 
 /*
  * Finds the mount point of a controller's hierarchy, or of the unified one if controller is NULL.
- * mounts: a file like /proc/self/mounts; NULL for the mounts of this process.
+ * mounts: a file like /proc/self/mounts; NULL for the mounts of this process. Returns false if it
+ * is not mounted.
  */
 bool tcp_cgroup_mount(const char *mounts, const char *controller, char *root, size_t bytes);
 

@@ -41,7 +41,7 @@ struct tcp_feature_info {
 	const char *since; /* first Linux version that supports it on x86-64, such as "5.17" */
 	/* set of parts that need the feature: bit i stands for enum tcp_part i */
 	unsigned int parts;
-	int program, helper; /* the helper to try, and its program type (linux/bpf.h), or 0 */
+	int program, helper; /* program type and helper to try (linux/bpf.h), or 0 */
 };
 extern const struct tcp_feature_info tcp_feature_table[TCP_FEATURES];
 

@@ -39,7 +39,7 @@ struct tcp_message {
 	char text[LOADER_TEXT];
 };
 
-/* Followed by .bytes of NUL-terminated strings, each with a letter for its kind in front. */
+/* Followed by .bytes of NUL-terminated strings, each preceded by the letter of its kind. */
 struct tcp_message_set {
 	uint32_t type, bytes, serial, pid, sample;
 };

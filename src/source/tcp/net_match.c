@@ -19,7 +19,7 @@
  * The longest segment that Linux merges, 512 KiB, consists of fewer.
  */
 #define COMPARED 1024
-/* what identifies a flow: its members up to the sender, without gaps */
+/* size of the key of a flow: its members up to the sender, which have no gaps */
 #define FLOW_KEY (offsetof(struct tcp_net_flow, sender) + 1)
 _Static_assert(FLOW_KEY == 2 * 16 + 2 * sizeof(uint16_t) + 1, "without gaps");
 
@@ -321,7 +321,8 @@ static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 struct choice {
 	struct net_match_out *one;
 	/*
-	 * number of segments that contain the byte and match the timestamp, and also match the id
+	 * number of segments that contain the byte and match the timestamp, and of those that match
+	 * the id, too
 	 */
 	unsigned int fitting, same_id;
 };

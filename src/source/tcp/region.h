@@ -27,9 +27,9 @@ static inline const uint64_t *tcp_region_at(const struct tcp_region *r, uint64_t
 }
 
 /*
- * Copies a slot of this many words, whose first line says who owns it and in which state it is (the
- * bits `state` of word 0; 0 means free). Returns 1; 0 if the slot is free, unless always is true;
- * -EAGAIN if it kept changing, or changed its owner.
+ * Copies a slot of this many words. Its first line has the owner and the state. state: mask of the
+ * state's bits in word 0, which are 0 in a free slot. always: copy free slots as well. Returns 1; 0
+ * if the slot is free and always is false; -EAGAIN if it kept changing, or changed its owner.
  */
 int tcp_region_slot(uint64_t *copy, const uint64_t *from, uint32_t words, uint64_t state,
 		    bool always);
