@@ -89,6 +89,9 @@ class Test(Walk):
         page.run("document.querySelector('#metrics').scrollTop = 1e6")
         page.wait(f"{names}.some((n) => n.startsWith('sidelight_'))")
         page.click('#fold')
+        # The next step clicks on a row, which must not be one of those that go.
+        page.wait(f"document.querySelector('#fold').textContent.startsWith('Show ') && {count} > 0 && "
+                  f"!{names}.some((n) => n.startsWith('sidelight_'))")
 
     def a_live_plot_moves(self):
         page = self.page
