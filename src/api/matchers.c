@@ -152,8 +152,8 @@ static const char *read_escape(const char *s, char *out, size_t *n)
 }
 
 /*
- * Decodes a quoted string into out, which must be large enough. Returns the end of the string, or
- * NULL.
+ * Decodes a quoted string of n bytes into out, which must be large enough, and appends a NUL.
+ * Returns the end of the string, or NULL.
  */
 static const char *read_string(const char *s, char *out, size_t *n)
 {
@@ -168,6 +168,7 @@ static const char *read_string(const char *s, char *out, size_t *n)
 		else
 			s = read_escape(s + 1, out, n);
 	}
+	out[*n] = 0;
 	return s && *s ? s + 1 : NULL;
 }
 
