@@ -9,6 +9,17 @@
 #include "base/base.h"
 #include "base/regex.h"
 
+char *api_copy_text(const char *s, size_t bytes)
+{
+	char *copy = malloc(bytes + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, s, bytes);
+	copy[bytes] = 0;
+	return copy;
+}
+
 /* Matchers */
 
 static bool matcher_passes(struct api_matchers *ms, const struct api_matcher *m, const char *value)
@@ -40,8 +51,8 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 		return base_fail(error, error_bytes, -EINVAL, "a matcher contains a NUL character");
 	ms->n++;
 	*m = (struct api_matcher){.type = type,
-				  .name = strndup(name, name_bytes),
-				  .value = strndup(value, value_bytes)};
+				  .name = api_copy_text(name, name_bytes),
+				  .value = api_copy_text(value, value_bytes)};
 	if (!m->name || !m->value)
 		return -ENOMEM;
 	return type == API_MATCH_RE || type == API_MATCH_NOT_RE
@@ -152,8 +163,8 @@ static const char *read_escape(const char *s, char *out, size_t *n)
 }
 
 /*
- * Decodes a quoted string of n bytes into out, which must be large enough, and appends a NUL.
- * Returns the end of the string, or NULL.
+ * Decodes a quoted string into out, which must be large enough. Returns the end of the string, or
+ * NULL.
  */
 static const char *read_string(const char *s, char *out, size_t *n)
 {
@@ -168,7 +179,6 @@ static const char *read_string(const char *s, char *out, size_t *n)
 		else
 			s = read_escape(s + 1, out, n);
 	}
-	out[*n] = 0;
 	return s && *s ? s + 1 : NULL;
 }
 

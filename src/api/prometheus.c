@@ -138,7 +138,7 @@ static struct base_json *begin_success(struct http_request *req)
 
 static void put_text(struct base_json *j, const char *s, size_t n)
 {
-	char *text = strndup(s, n);
+	char *text = api_copy_text(s, n);
 
 	if (text)
 		base_json_string(j, text);

@@ -370,7 +370,7 @@ static int new_value(const struct api_promql_node *n, const struct base_regex *r
 		return *text ? 0 : -ENOMEM;
 	}
 	l = api_promql_label(of, n->arg[3]->text);
-	source = strndup(l.value, l.value_bytes);
+	source = api_copy_text(l.value, l.value_bytes);
 	err = source ? base_regex_replace(regex, source, n->arg[2]->text, text) : -ENOMEM;
 	free(source);
 	return err;

@@ -130,6 +130,11 @@ bool api_matchers_labels(struct api_matchers *m, const struct collect_series_vie
 const char *api_label_of(const struct collect_series_view *s, const char *key);
 
 /*
+ * Returns a NUL-terminated copy of the bytes, or NULL if out of memory. Unlike with strndup(), ASan
+ * does not expect a NUL after the bytes.
+ */
+char *api_copy_text(const char *s, size_t bytes);
+/*
  * Decodes a quoted string of PromQL into *out, which the caller frees. Returns its end, or NULL.
  */
 const char *api_promql_text(const char *s, char **out);
