@@ -378,7 +378,7 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	int err = 0;
 
 	if (!role) {
-		/* In text 0.0.4, a family may continue after samples of other families. */
+		/* Text 0.0.4 lets a family continue after samples of other families. */
 		const struct bridge_text_name *known = p->format == BRIDGE_TEXT_004
 							       ? owner_of(p, l->name)
 							       : NULL;
