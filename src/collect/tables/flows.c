@@ -41,31 +41,21 @@ static const struct collect_elements flow_slots, journal_lines;
 static void set_sections(struct collect_flow_table *t)
 {
 	const struct region_flows_info *info = &t->info;
+#define SECTION(elements, offset, size)                                              \
+	{                                                                            \
+		.of = &(elements), .at = (offset), .stride = (size), .bytes = (size) \
+	}
 	const struct collect_section sections[] = {
-		[FLOW_OWNERS] = {.of = &collect_flow_owners,
-				 .at = info->cgroups,
-				 .stride = SL_FLOW_CGROUP_SIZE,
-				 .bytes = SL_FLOW_CGROUP_SIZE},
-		[FLOW_REASONS] = {.of = &collect_flow_reasons,
-				  .at = info->reasons,
-				  .stride = SL_LINE_SIZE,
-				  .bytes = SL_LINE_SIZE},
-		[FLOW_DROPS] = {.of = &collect_flow_drops,
-				.at = info->drops,
-				.stride = SL_LINE_SIZE,
-				.bytes = SL_LINE_SIZE},
-		[FLOW_SLOTS] = {.of = &flow_slots,
-				.at = info->flows,
-				.stride = SL_FLOW_SIZE,
-				.bytes = SL_FLOW_SIZE},
-		[FLOW_JOURNAL] = {.of = &journal_lines,
-				  .at = info->journal,
-				  .stride = SL_LINE_SIZE,
-				  .bytes = SL_LINE_SIZE,
-				  .ring = info->journal_lines},
+		[FLOW_OWNERS] = SECTION(collect_flow_owners, info->cgroups, SL_FLOW_CGROUP_SIZE),
+		[FLOW_REASONS] = SECTION(collect_flow_reasons, info->reasons, SL_LINE_SIZE),
+		[FLOW_DROPS] = SECTION(collect_flow_drops, info->drops, SL_LINE_SIZE),
+		[FLOW_SLOTS] = SECTION(flow_slots, info->flows, SL_FLOW_SIZE),
+		[FLOW_JOURNAL] = SECTION(journal_lines, info->journal, SL_LINE_SIZE),
 	};
+#undef SECTION
 
 	memcpy(t->reader.section, sections, sizeof(sections));
+	t->reader.section[FLOW_JOURNAL].ring = info->journal_lines;
 }
 
 static enum region_fault fill_table(struct collect_table_reader *reader, struct collect_tables *all,
