@@ -98,10 +98,14 @@ bool region_why_stopped(const struct region_why_change *c)
 /* ---- the parts of the interval ---- */
 
 /* SYN and FIN count as bytes, but are no data. */
+static bool moves_no_data(const struct region_why_change *c)
+{
+	return (!c->acked || !c->data_out) && (!c->received || !c->data_in);
+}
+
 static bool is_silent(const struct region_why_change *c)
 {
-	return c->part[REGION_WHY_PART_NOTHING] > 1 - IDLE_SHARE && (!c->acked || !c->data_out) &&
-	       (!c->received || !c->data_in);
+	return c->part[REGION_WHY_PART_NOTHING] > 1 - IDLE_SHARE && moves_no_data(c);
 }
 
 /*
@@ -318,9 +322,10 @@ static bool reads_nothing(const struct region_why_change *c)
 						c->before && c->unread && c->unread_before));
 }
 
+/* If the end came soon after the first snapshot, the FIN was in flight for most of the interval. */
 static bool was_closed(const struct region_why_change *c)
 {
-	return is_silent(c) && c->now->state == SL_STATE_CLOSED;
+	return moves_no_data(c) && c->now->state == SL_STATE_CLOSED;
 }
 
 static bool is_half_closed(const struct region_why_change *c)

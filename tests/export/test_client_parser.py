@@ -38,8 +38,8 @@ with Agent('--host') as agent, Collector([agent], '--period', '20ms', '--created
             status, headers, body = http.request(collector.url + '/metrics', headers={'Accept': 'application/openmetrics-text;version=1.0.0'})
             check(status == 200 and headers['Content-Type'].startswith('application/openmetrics-text'), status, headers)
             return body.decode()
-        body = wait_until(lambda: (lambda b: b if b.count(' # {') >= 4 and 'generated_size_bytes_sum' in b and 'node_cpu' in b else None)(
-            openmetrics()), 'all kinds, and exemplars', collector, pods)
+        body = wait_until(lambda: (lambda b: b if b.count(' # {') >= 4 and b.count('generated_size_bytes_sum') == 4 and 'node_cpu' in b else None)(
+            openmetrics()), 'all kinds of both pods, and exemplars', collector, pods)
         families = parse(body)
         kinds = {kind for kind, _ in families.values()}
         check({'counter', 'gauge', 'histogram', 'summary', 'gaugehistogram', 'info', 'unknown'} <= kinds, kinds)

@@ -278,6 +278,20 @@ static void what_nobody_answers_is_told(void **state)
 	assert_why(&f, REGION_WHY_TIMED_OUT, 1);
 }
 
+static void a_close_soon_after_the_first_look_is_told(void **state)
+{
+	struct region_flow f = first();
+
+	(void)state;
+	f.changed_ns += 20000000;
+	f.state = SL_STATE_CLOSED;
+	f.flight = f.cwnd = 0;
+	f.busy_us += 15000; /* the FIN is in flight for most of the interval */
+	f.bytes_acked++;
+	f.bytes_received++;
+	assert_why(&f, REGION_WHY_CLOSED, 1);
+}
+
 static void a_peer_that_does_not_read_is_told(void **state)
 {
 	struct region_flow f = limited();
@@ -908,6 +922,7 @@ int main(void)
 		cmocka_unit_test(path_and_application_are_told_apart),
 		cmocka_unit_test(losses_and_windows_are_told_apart),
 		cmocka_unit_test(what_nobody_answers_is_told),
+		cmocka_unit_test(a_close_soon_after_the_first_look_is_told),
 		cmocka_unit_test(a_peer_that_does_not_read_is_told),
 		cmocka_unit_test(requests_and_answers_are_told_apart),
 		cmocka_unit_test(two_ends_do_not_contradict_each_other),

@@ -130,6 +130,7 @@ static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 					      {flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
 					      {flow->maps.tcp_states, slots},
 					      {flow->maps.tcp_free, slots},
+					      {flow->maps.tcp_holders, slots},
 					      {flow->maps.tcp_dirty, ring},
 					      {flow->maps.tcp_near, 2 * ring},
 					      {flow->maps.tcp_quarantine, ring},
@@ -244,9 +245,21 @@ static int iterate_sockets(struct tcp *t)
 	return err ? err : s.err;
 }
 
+/* Removes the holders of an earlier walk, among which are those of sockets that are closed. */
+static void forget_holders(const struct tcp *t)
+{
+	int map = bpf_map__fd(t->flow->maps.tcp_holders);
+	__u64 inode, next;
+
+	for (int err = bpf_map_get_next_key(map, NULL, &inode); !err; inode = next) {
+		err = bpf_map_get_next_key(map, &inode, &next);
+		bpf_map_delete_elem(map, &inode);
+	}
+}
+
 /*
  * Finds the processes of existing sockets, before another walk creates flows for these sockets. A
- * walk skips sockets whose storage is locked at that moment, so it is repeated.
+ * walk skips sockets for which there is no memory at that moment, so it is repeated.
  */
 static void find_holders(struct tcp *t)
 {
@@ -256,6 +269,7 @@ static void find_holders(struct tcp *t)
 
 	if (!t->options.existing)
 		return;
+	forget_holders(t);
 	do {
 		before = __atomic_load_n(unheld, __ATOMIC_RELAXED);
 		err = tcp_iterate(t->holders);

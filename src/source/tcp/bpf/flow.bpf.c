@@ -22,6 +22,8 @@
 #include "flow_life.bpf.h"
 #include "flow_table.bpf.h"
 
+#include <linux/errno.h>
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* ---- a connection changes its state ---- */
@@ -294,8 +296,7 @@ int BPF_PROG(flow_owner, struct sock *sk)
 		bpf_get_current_comm(s->comm, sizeof(s->comm));
 		st = s->id ? state_at(s->slot) : NULL;
 		if (st) {
-			st->pid = s->pid;
-			__builtin_memcpy(st->comm, s->comm, 16);
+			own(st, s);
 		} else if (f->pid == s->pid) {
 			open_if_wanted(sk, s, SL_FLOW_OLDER);
 		}
@@ -306,11 +307,8 @@ int BPF_PROG(flow_owner, struct sock *sk)
 /* ---- existing connections ---- */
 
 /*
- * Runs after the hooks are attached and before flow_existing(). Finds the process that holds a
- * descriptor of each socket (the first one if there are several), and never overwrites a known
- * owner. As it runs without the socket's lock, a hook may open the flow at the same time:
- * flow_open() writes the id and then looks for an owner, while this program writes the owner and
- * then looks for an id, so at least one of the two sees the other's value.
+ * Runs after the hooks are attached and before flow_existing(). Notes the process that holds a
+ * descriptor of each wanted socket: the first one if there are several.
  */
 SEC("iter/task_file")
 int flow_holders(struct bpf_iter__task_file *ctx)
@@ -318,10 +316,12 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 	const struct tcp_kernel_filter *f = filter_now();
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
+	struct holder holder = {0};
 	struct tcp_flow_key key;
 	struct socket *socket;
-	struct tcp_bpf_sock *s;
 	struct sock *sk;
+	u64 inode;
+	long err;
 
 	if (!task || !file || !f || (f->pid && f->pid != (u32)task->tgid))
 		return 0;
@@ -329,17 +329,12 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 	sk = socket ? socket->sk : NULL;
 	if (!sk || sk->sk_protocol != IPPROTO_TCP || !flow_key(sk, &key) || !flow_wanted(f, &key))
 		return 0;
-	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s) {
-		/* the storage's lock is busy; the next walk tries again */
-		__sync_fetch_and_add(&unheld, 1);
-		return 0;
-	}
-	if (!s->pid) {
-		BPF_CORE_READ_INTO(&s->comm, task, group_leader, comm);
-		__sync_lock_test_and_set(&s->pid, (u32)task->tgid);
-	}
-	own(s);
+	inode = file->f_inode->i_ino;
+	holder.pid = (u32)task->tgid;
+	BPF_CORE_READ_INTO(&holder.comm, task, group_leader, comm);
+	err = bpf_map_update_elem(&tcp_holders, &inode, &holder, BPF_NOEXIST);
+	if (err && err != -EEXIST)
+		__sync_fetch_and_add(&unheld, 1); /* another walk may find room */
 	return 0;
 }
 
@@ -383,20 +378,27 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 	if (state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_SYN_RECV ||
 	    !flow_key(sk, &key))
 		return 0;
-	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
-	wanted = flow_wanted(f, &key) && (!f->pid || (s && s->pid == f->pid));
-	if (s && s->id) {
-		st = state_at(s->slot);
-		if (!wanted && st)
-			flow_close(sk, s, st, 0, SL_FLOW_UNWANTED, true);
+	wanted = flow_wanted(f, &key);
+	s = bpf_sk_storage_get(&tcp_socks, sk, NULL,
+			       wanted && take_existing ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!s)
+		return 0;
+	find_owner(sk, s);
+	wanted = wanted && (!f->pid || s->pid == f->pid);
+	if (!s->id) {
+		if (wanted && take_existing)
+			flow_open(sk, s, &key,
+				  SL_FLOW_OLDER | (state == TCP_LISTEN ? SL_FLOW_LISTENER : 0));
 		return 0;
 	}
-	if (!wanted || !take_existing)
+	st = state_at(s->slot);
+	if (!st)
 		return 0;
-	if (!s)
-		s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (s)
-		flow_open(sk, s, &key,
-			  SL_FLOW_OLDER | (state == TCP_LISTEN ? SL_FLOW_LISTENER : 0));
+	if (!wanted) {
+		flow_close(sk, s, st, 0, SL_FLOW_UNWANTED, true);
+	} else if (s->pid && !st->pid) {
+		own(st, s);
+		touch(st, s->slot);
+	}
 	return 0;
 }

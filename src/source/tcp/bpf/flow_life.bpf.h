@@ -40,18 +40,34 @@ static __always_inline void tell_cgroup(u64 cgroup)
 		bpf_map_delete_elem(&tcp_known, &cgroup);
 }
 
-/* Sets the owner of an open flow from its socket, if the flow has none. */
-static __always_inline void own(const struct tcp_bpf_sock *s)
+/*
+ * Sets the owner of a socket to the holder that the walk over descriptors has found, if the owner
+ * is unknown. sk must be locked.
+ */
+static __always_inline void find_owner(struct sock *sk, struct tcp_bpf_sock *s)
 {
-	u64 id = READ(s->id);
-	struct flow_state *st = id && READ(s->pid) ? state_at(s->slot) : NULL;
+	const struct socket_alloc *socket;
+	const struct holder *holder;
+	u64 inode;
 
-	/* A slot is reassigned only after a quarantine, so not while this function runs. */
-	if (!st || READ(st->pid) || READ(st->id) != id)
+	if (s->pid)
 		return;
+	socket = (const void *)BPF_CORE_READ(sk, sk_socket);
+	if (!socket)
+		return; /* not accepted yet, or closed */
+	inode = BPF_CORE_READ(socket, vfs_inode.i_ino);
+	holder = bpf_map_lookup_elem(&tcp_holders, &inode);
+	if (!holder)
+		return;
+	__builtin_memcpy(s->comm, holder->comm, 16);
+	s->pid = holder->pid;
+}
+
+/* Copies the owner of a socket to its flow. */
+static __always_inline void own(struct flow_state *st, const struct tcp_bpf_sock *s)
+{
 	__builtin_memcpy(st->comm, s->comm, 16);
-	WRITE(st->pid, s->pid);
-	touch(st, s->slot);
+	st->pid = s->pid;
 }
 
 /* sk must be locked, and s must have no id. flags: the origin of the connection. */
@@ -92,8 +108,7 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->local_port = key->local_port;
 	st->remote_port = key->remote_port;
 	st->family = key->family == AF_INET ? 4 : 6;
-	st->pid = s->pid;
-	__builtin_memcpy(st->comm, s->comm, 16);
+	own(st, s);
 	st->handshake_us = 0;
 	st->rtt_count = st->rtt_sum = 0;
 	st->srtt = flags & SL_FLOW_OLDER ? srtt : 0;
@@ -124,8 +139,7 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	s->id = st->id;
 	if (near)
 		WRITE(*near, slot);
-	touch(st, slot); /* a full barrier; pairs with flow_holders() */
-	own(s);
+	touch(st, slot);
 	tell_cgroup(key->cgroup);
 }
 
@@ -201,6 +215,7 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 	struct tcp_flow_key key;
 
 	s->judged = f ? f->generation + 1 : 0;
+	find_owner(sk, s);
 	if (f && flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
 		flow_open(sk, s, &key, flags);
 }

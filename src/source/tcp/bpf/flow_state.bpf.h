@@ -90,11 +90,22 @@ MAP(tcp_last, PERCPU_ARRAY, 0, 1, u32, u32);
 MAP(tcp_known, HASH, 0, 1, u64, u32);
 RING_BUFFER(tcp_arrivals, 4096);
 
+/*
+ * Processes that hold a descriptor of a socket, by the number of the socket's inode. The walk over
+ * descriptors cannot write to the storage of a socket, because some kernels do not trust a pointer
+ * that was read from a file. User space empties the map before each walk.
+ */
+struct holder {
+	u32 pid;
+	char comm[16];
+};
+MAP(tcp_holders, HASH, BPF_F_NO_PREALLOC, 1, u64, struct holder);
+
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
 __u64 nameless; /* number of cgroups that found the map full */
 __u64 unopened; /* sockets whose storage could not be allocated; see tcp_catch_up() */
-__u64 unheld;	/* like unopened, but during walks over file descriptors */
+__u64 unheld;	/* holders for which tcp_holders had no room */
 __u32 armed;	/* state of the timer; 0: sleeps; 1: runs within an interval; 2: runs later */
 __u32 kicks;	/* number of times a listed flow became due sooner than planned */
 /* Used only by the timer. */

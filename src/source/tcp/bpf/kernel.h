@@ -176,6 +176,7 @@ struct sock {
 	u32 sk_ack_backlog;
 	u32 sk_max_ack_backlog;
 	u16 sk_protocol;
+	struct socket *sk_socket;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	int sk_err;
@@ -290,10 +291,21 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
-struct file;
+struct inode {
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
 
 struct socket {
 	struct sock *sk;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
 };
 
 struct bpf_iter__task_file {
