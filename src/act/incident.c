@@ -66,6 +66,7 @@ struct act_incidents {
 	uint64_t last_number;
 	uint64_t newest; /* highest id of an anomaly so far */
 	struct base_table calls;
+	int64_t forgot_ns; /* when old calls were last removed */
 	struct act_incidents_stats stats;
 };
 
@@ -148,8 +149,12 @@ static bool is_recent(const struct incident_call *c, int64_t now_ns)
 	return c && llabs(now_ns - c->ns) < CALL_NS;
 }
 
+/* Removes old calls, at most once per second, because publishers may name many services. */
 static void forget_calls(struct act_incidents *s, int64_t now_ns)
 {
+	if (s->forgot_ns / SECOND_NS == now_ns / SECOND_NS)
+		return;
+	s->forgot_ns = now_ns;
 	BASE_TABLE_EACH(&s->calls, c)
 		if (!is_recent((struct incident_call *)c, now_ns)) {
 			base_table_remove(&s->calls, c);
@@ -428,7 +433,7 @@ static void update_member(struct incident *x, uint32_t k, const struct act_anoma
 		x->i.begin_ns = BASE_MIN(x->i.begin_ns, a->begin_ns);
 		x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
 	}
-	x->i.load = act_farther(x->i.load, a->load);
+	x->i.load = act_farther_from_1(x->i.load, a->load);
 	take_cause(x, a);
 	take_trace(x, a);
 	if (!x->told || x->told_kind != ACT_INCIDENT_FAULT)
@@ -535,7 +540,7 @@ static void join_incidents(struct act_incidents *s, struct incident *to, struct 
 	i->left_out += f->left_out;
 	i->begin_ns = BASE_MIN(i->begin_ns, f->begin_ns);
 	i->last_ns = BASE_MAX(i->last_ns, f->last_ns);
-	i->load = act_farther(i->load, f->load);
+	i->load = act_farther_from_1(i->load, f->load);
 	take_cause(to, &f->cause);
 	take_trace(to, &f->cause);
 	to->changed = true;

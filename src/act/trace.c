@@ -50,7 +50,7 @@ struct act_trace_policy {
 	double due;		/* part of the balance reserved for verdicts */
 	struct base_table routes;
 	struct act_trace_list young, known;
-	size_t youngs; /* number of young routes */
+	size_t n_young; /* number of young routes */
 	/* with at_start: ring of recent scores, and the quantile derived from it */
 	float *recent, least;
 	uint32_t recents;
@@ -156,14 +156,14 @@ static struct act_trace_route *find_route(const struct act_trace_policy *p, uint
 static void unlink_route(struct act_trace_policy *p, struct act_trace_route *r)
 {
 	TAILQ_REMOVE(r->known ? &p->known : &p->young, r, used);
-	p->youngs -= !r->known;
+	p->n_young -= !r->known;
 }
 
 static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
 {
 	r->known = r->n >= LEARN_ALL;
 	TAILQ_INSERT_TAIL(r->known ? &p->known : &p->young, r, used);
-	p->youngs += !r->known;
+	p->n_young += !r->known;
 }
 
 /*
@@ -172,7 +172,7 @@ static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
  */
 static struct act_trace_route *evict_route(struct act_trace_policy *p)
 {
-	bool young = p->youngs > p->o.max_routes / YOUNG_PART || TAILQ_EMPTY(&p->known);
+	bool young = p->n_young > p->o.max_routes / YOUNG_PART || TAILQ_EMPTY(&p->known);
 	struct act_trace_route *r = TAILQ_FIRST(young ? &p->young : &p->known);
 
 	unlink_route(p, r);

@@ -267,7 +267,7 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 	a->last_ns = BASE_MAX(f->ns, a->last_ns);
 	a->findings++;
 	a->suspicion = fmax(a->suspicion, f->suspicion);
-	a->load = act_farther(a->load, f->load);
+	a->load = act_farther_from_1(a->load, f->load);
 	if (f->score > a->peak) {
 		a->peak = f->score;
 		a->threshold = f->threshold;

@@ -59,7 +59,7 @@ static inline bool act_is_improvement(enum act_measure measure, double value, do
 }
 
 /* Returns the factor that is farther from 1, as a ratio; 0 means that a factor is not known. */
-static inline double act_farther(double a, double b)
+static inline double act_farther_from_1(double a, double b)
 {
 	return b > 0 && (!(a > 0) || fabs(log(b)) > fabs(log(a))) ? b : a;
 }

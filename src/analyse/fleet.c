@@ -297,9 +297,11 @@ static void update_paths(struct analyse_fleet *f)
 {
 	const struct analyse_path *paths = analyse_graph_paths(f->graph, &f->n_paths);
 
-	f->paths_version = analyse_graph_version(f->graph);
-	if (analyse_culprit_paths(f->culprit, paths, f->n_paths))
+	/* Out of memory: the next step tries again. */
+	if (!paths || analyse_culprit_paths(f->culprit, paths, f->n_paths))
 		f->n_paths = 0;
+	else
+		f->paths_version = analyse_graph_version(f->graph);
 }
 
 /* Weighs the evidence for each pod against that for all others. */

@@ -84,7 +84,28 @@ static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, fl
 	}
 }
 
-#define SLOW_LAYER 2.0f /* a layer that takes this many times its usual time is slow */
+#define SLOW_LAYER 2.0f /* a layer that takes this many times its usual time is slow, */
+#define SLOW_SHARE 0.1f /* if it adds at least this share of a request's usual time */
+
+/* Returns the usual time of a request, or of the longest layer if requests are not measured. */
+static float usual_request(const struct analyse_pipeline *p)
+{
+	float request = 0, layer = 0;
+
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->slots[s].role.time == ANALYSE_TIME_REQUEST)
+			request = fmaxf(request, usual_value(p, s));
+		else if (p->slots[s].role.time == ANALYSE_TIME_LAYER)
+			layer = fmaxf(layer, usual_value(p, s));
+	return request > 0 ? request : layer;
+}
+
+static bool is_slow(const struct analyse_pipeline *p, uint32_t s, float usual_request)
+{
+	float usual = usual_value(p, s);
+
+	return p->x[s] >= SLOW_LAYER * usual && p->x[s] - usual >= SLOW_SHARE * usual_request;
+}
 
 /*
  * A request is in one layer at a time, so the layer that adds most seconds is the one to name:
@@ -95,24 +116,28 @@ static void part_kinds(struct analyse_pipeline *p, enum analyse_kind leading, fl
  */
 static void weigh_layers(const struct analyse_pipeline *p, float *part)
 {
-	float longest = 0, largest = 0;
+	float usual = usual_request(p), in_layer = 0, longest = SLOW_SHARE * usual, largest = 0;
 
 	for (uint32_t s = 0; s < p->dims; s++) {
-		bool slow = p->x[s] >= SLOW_LAYER * usual_value(p, s);
+		float rise = p->x[s] - usual_value(p, s);
 
 		largest = fmaxf(largest, part[s]);
-		if (p->slots[s].role.time == ANALYSE_TIME_LAYER && (slow || part[s] > 0))
-			longest = fmaxf(longest, p->x[s] - usual_value(p, s));
+		if (p->slots[s].role.time == ANALYSE_TIME_REQUEST)
+			longest = fmaxf(longest, rise);
+		else if (p->slots[s].role.time == ANALYSE_TIME_LAYER &&
+			 (is_slow(p, s, usual) || part[s] > 0))
+			in_layer = fmaxf(in_layer, rise);
 	}
-	for (uint32_t s = 0; s < p->dims && longest > 0; s++) {
+	longest = fmaxf(longest, in_layer);
+	for (uint32_t s = 0; s < p->dims && in_layer > 0; s++) {
 		float rise = fmaxf(p->x[s] - usual_value(p, s), 0);
 
 		if (p->slots[s].role.time == ANALYSE_TIME_LAYER) {
-			if (!(part[s] > 0) && p->x[s] >= SLOW_LAYER * usual_value(p, s))
+			if (!(part[s] > 0) && is_slow(p, s, usual))
 				part[s] = largest;
 			part[s] *= rise / longest;
 		} else if (p->slots[s].role.time == ANALYSE_TIME_REQUEST) {
-			part[s] *= rise > longest ? 1 - longest / rise : 0;
+			part[s] *= rise > in_layer ? 1 - in_layer / rise : 0;
 		}
 	}
 }

@@ -67,15 +67,15 @@ struct jobs_job {
 	int64_t begin_ns, end_ns;
 	uint32_t ranks, running, cgroups, nodes;
 	struct jobs_node *first, **end; /* its nodes */
-	/*
-	 * the newest incident whose cause is a rank, preferably an open one, and that rank; NULL
-	 * if there is none
-	 */
-	struct {
-		char id[ACT_EVENT_ID_BYTES], sentence[ACT_SENTENCE_BYTES];
-		int64_t begin_ns, end_ns;
-	} slow;
-	const struct jobs_rank *slow_rank;
+	/* the newest incident whose cause is a rank, preferably an open one; or NULL */
+	struct jobs_slow *slow;
+};
+
+/* An incident whose cause is a rank of a job. */
+struct jobs_slow {
+	const struct jobs_rank *rank;
+	char id[ACT_EVENT_ID_BYTES], sentence[ACT_SENTENCE_BYTES];
+	int64_t begin_ns, end_ns;
 };
 
 struct jobs_node {
@@ -333,13 +333,19 @@ static bool add_incident(const struct act_incident *i, void *arg)
 		return true;
 	if (!*r->incident)
 		copy_text(r->incident, sizeof(r->incident), i->id);
-	if (job->slow_rank && (!job->slow.end_ns || i->end_ns))
+	if (job->slow && (!job->slow->end_ns || i->end_ns))
 		return true;
-	job->slow_rank = r;
-	job->slow.begin_ns = i->begin_ns;
-	job->slow.end_ns = i->end_ns;
-	copy_text(job->slow.id, sizeof(job->slow.id), i->id);
-	copy_text(job->slow.sentence, sizeof(job->slow.sentence), i->sentence);
+	if (!job->slow)
+		job->slow = malloc(sizeof(*job->slow));
+	if (!job->slow) {
+		((struct jobs *)arg)->err = -ENOMEM;
+		return false;
+	}
+	job->slow->rank = r;
+	job->slow->begin_ns = i->begin_ns;
+	job->slow->end_ns = i->end_ns;
+	copy_text(job->slow->id, sizeof(job->slow->id), i->id);
+	copy_text(job->slow->sentence, sizeof(job->slow->sentence), i->sentence);
 	return true;
 }
 
@@ -450,6 +456,8 @@ static void free_all(struct base_table *t)
 
 static void free_jobs(struct jobs *s)
 {
+	BASE_TABLE_EACH(&s->jobs, job)
+		free(((struct jobs_job *)job)->slow);
 	free_all(&s->jobs);
 	free_all(&s->nodes);
 	free_all(&s->ranks);
@@ -491,7 +499,7 @@ static int by_rank(const void *a, const void *b)
 
 static void put_job(struct base_json *j, const struct jobs_job *job)
 {
-	const struct jobs_rank *r = job->slow_rank;
+	const struct jobs_slow *slow = job->slow;
 	uint32_t said = 0;
 
 	base_put(j, KV("job", job->id), KV("name", job->name), KV("user", job->user),
@@ -504,14 +512,14 @@ static void put_job(struct base_json *j, const struct jobs_job *job)
 	base_json_end(j, ']');
 	base_put(j, KV("node_count", job->nodes), KV("ranks", job->ranks),
 		 KV("ranks_running", job->running));
-	if (!r) {
+	if (!slow) {
 		base_json_knull(j, "slow");
 		return;
 	}
-	base_put_object(j, "slow", KV("rank", r->rank), KV("step", r->step), KV("node", r->name),
-			KV_ID("instance", r->instance), KV("incident", job->slow.id),
-			KV_TIME("begin", job->slow.begin_ns), KV_TIME("end", job->slow.end_ns),
-			KV("sentence", job->slow.sentence));
+	base_put_object(j, "slow", KV("rank", slow->rank->rank), KV("step", slow->rank->step),
+			KV("node", slow->rank->name), KV_ID("instance", slow->rank->instance),
+			KV("incident", slow->id), KV_TIME("begin", slow->begin_ns),
+			KV_TIME("end", slow->end_ns), KV("sentence", slow->sentence));
 }
 
 static void put_node(struct api_list *l, const struct jobs_node *n)

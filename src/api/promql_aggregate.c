@@ -143,6 +143,8 @@ static int reduce_group(struct api_promql_run *r, struct promql_group *g)
 		const double param = g->param ? g->param[k] : 0;
 
 		to->has[k] = n;
+		if (n && g->node && g->node->aggregation == API_PROMQL_BY_QUANTILE)
+			qsort(g->value, n, sizeof(*g->value), api_promql_order);
 		if (n)
 			to->value[k] = g->node ? api_promql_reduce(g->node->aggregation, param,
 								   g->value, n)

@@ -140,28 +140,19 @@ int api_promql_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns NaN if out of memory. */
-static double compute_quantile(double q, const struct collect_point *p, size_t n)
+static double compute_quantile(double q, const struct collect_point *sorted, size_t n)
 {
 	const double rank = q * (double)(n - 1);
-	struct collect_point *v;
 	size_t low, high;
-	double quantile;
 
 	if (isnan(q))
 		return NAN;
 	if (q < 0 || q > 1)
 		return q < 0 ? -INFINITY : INFINITY;
-	v = malloc(n * sizeof(*v));
-	if (!v)
-		return NAN;
-	memcpy(v, p, n * sizeof(*v));
-	qsort(v, n, sizeof(*v), api_promql_order);
 	low = (size_t)rank;
 	high = BASE_MIN(low + 1, n - 1);
-	quantile = v[low].value * (1 - (rank - (double)low)) + v[high].value * (rank - (double)low);
-	free(v);
-	return quantile;
+	return sorted[low].value * (1 - (rank - (double)low)) +
+	       sorted[high].value * (rank - (double)low);
 }
 
 double api_promql_reduce(enum api_promql_aggregation by, double param,
@@ -199,9 +190,22 @@ double api_promql_reduce(enum api_promql_aggregation by, double param,
 	}
 }
 
+/* Returns NaN for a quantile if out of memory. */
 static double reduce_window(const struct api_promql_window *w)
 {
-	return api_promql_reduce(w->by, w->param, w->p, w->n);
+	struct collect_point *sorted;
+	double value;
+
+	if (w->by != API_PROMQL_BY_QUANTILE)
+		return api_promql_reduce(w->by, w->param, w->p, w->n);
+	sorted = malloc(w->n * sizeof(*sorted));
+	if (!sorted)
+		return NAN;
+	memcpy(sorted, w->p, w->n * sizeof(*sorted));
+	qsort(sorted, w->n, sizeof(*sorted), api_promql_order);
+	value = api_promql_reduce(w->by, w->param, sorted, w->n);
+	free(sorted);
+	return value;
 }
 
 /* Functions of a value */

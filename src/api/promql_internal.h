@@ -56,7 +56,7 @@ struct api_promql_function {
 
 /* Returns the function with this name, or NULL. */
 const struct api_promql_function *api_promql_function(const char *name, size_t bytes);
-/* Aggregates the values of n >= 1 points. */
+/* Aggregates the values of n >= 1 points, which must be in order for a quantile. */
 double api_promql_reduce(enum api_promql_aggregation by, double param,
 			 const struct collect_point *p, size_t n);
 int api_promql_order(const void *a, const void *b);

@@ -57,6 +57,7 @@ static int fork_with_socket(pid_t (*fork_process)(void), pid_t parent, pid_t *pi
 {
 	int pair[2], err, own;
 
+	*pid = 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
 	*pid = fork_process();

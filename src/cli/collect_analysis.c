@@ -128,7 +128,7 @@ static void stop_analysis(struct cli_collect_run *r)
 static void free_analysis(struct cli_collect_run *r)
 {
 	collect_tracer_free(r->tracer);
-	r->unsaved = collect_live_free(r->live) != 0;
+	r->unsaved |= collect_live_free(r->live) != 0;
 }
 
 const struct cli_collect_part cli_collect_part_analysis = {

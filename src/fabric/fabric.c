@@ -294,7 +294,7 @@ void fabric_finish_oldest(struct fabric *f, int status)
 }
 
 /* Returns how long the oldest request has waited, if that is at least timeout_ns; otherwise 0. */
-static uint64_t late_by(const struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
+static uint64_t overdue_wait(const struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
 	const uint64_t posted = f->requests[f->head & f->mask].posted_ns;
 
@@ -303,7 +303,7 @@ static uint64_t late_by(const struct fabric *f, uint64_t now_ns, uint64_t timeou
 
 bool fabric_got_no_answer(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
-	uint64_t waited = f->head != f->tail ? late_by(f, now_ns, timeout_ns) : 0;
+	uint64_t waited = f->head != f->tail ? overdue_wait(f, now_ns, timeout_ns) : 0;
 
 	if (waited)
 		fabric_failed(f, "%s: a request was not answered within %llu ms", f->target,
@@ -314,7 +314,8 @@ bool fabric_got_no_answer(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns
 void fabric_went_down(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
 	while (f->head != f->tail)
-		fabric_finish_oldest(f, late_by(f, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
+		fabric_finish_oldest(f,
+				     overdue_wait(f, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
 	if (f->state == FABRIC_UP)
 		f->stats.disconnects++;
 	f->state = FABRIC_DOWN;

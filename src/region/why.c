@@ -322,10 +322,14 @@ static bool reads_nothing(const struct region_why_change *c)
 						c->before && c->unread && c->unread_before));
 }
 
-/* If the end came soon after the first snapshot, the FIN was in flight for most of the interval. */
+/*
+ * If the end came soon after the first snapshot, the FIN was in flight for most of the interval. A
+ * connection that only the filter excludes is still open.
+ */
 static bool was_closed(const struct region_why_change *c)
 {
-	return moves_no_data(c) && c->now->state == SL_STATE_CLOSED;
+	return moves_no_data(c) && c->now->state == SL_STATE_CLOSED &&
+	       region_flow_end(c->now) != REGION_FLOW_LEFT;
 }
 
 static bool is_half_closed(const struct region_why_change *c)

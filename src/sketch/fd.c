@@ -36,12 +36,13 @@ struct sketch_fd {
 	double energy; /* sum of the squares of all entries, except in fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
-	double *sigma;	/* 2 l weights; 1 for fresh rows */
-	double *gram;	/* 2 l rows of SKETCH_EIGEN_STRIDE(2 l) */
-	double *value;	/* 2 l eigenvalues */
-	double *work;	/* workspace of sketch_eigen() */
-	double *turned; /* l rows of `stride`: new directions before rounding to f32 */
-	float *row;	/* 2 l rows of `stride` */
+	double *sigma; /* 2 l weights; 1 for fresh rows */
+	double *gram;  /* 2 l rows of SKETCH_EIGEN_STRIDE(2 l) */
+	double *value; /* 2 l eigenvalues */
+	double *work;  /* workspace of sketch_eigen() */
+	/* l rows of `stride`: new directions before rounding to f32; scratch of the residual */
+	double *turned;
+	float *row; /* 2 l rows of `stride` */
 };
 
 /* Directions below this fraction of the strongest eigenvalue are rounding errors. */

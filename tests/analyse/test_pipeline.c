@@ -344,6 +344,41 @@ static void a_slow_layer_is_blamed_after_its_level_was_learned(void **state)
 	analyse_pipeline_free(p);
 }
 
+/* A layer of microseconds that takes twice as long slows no request: it takes no blame. */
+static void other_faults_blame_no_layer_of_microseconds(void **state)
+{
+	static const struct analyse_column columns_of_port[] = {
+		{"sidelight_tcp_layer_seconds_p99{layer=\"mac_in\",port=\"80\",role=\"server\"}",
+		 false},
+		{"sidelight_tcp_layer_seconds_p99{layer=\"app\",port=\"80\",role=\"server\"}",
+		 false},
+		{"sidelight_tcp_request_seconds_p99{port=\"80\",role=\"server\"}", false},
+		{"sidelight_tcp_retransmits_total{port=\"80\"}", true},
+	};
+	struct analyse_pipeline_opts o = {.columns = 16, .false_alarms = false_alarms, .seed = 1};
+	struct analyse_pipeline *p = analyse_pipeline_create(&o);
+	struct analyse_verdict v = {0};
+	uint64_t t = STEP, seed = 1;
+	double row[4] = {0};
+
+	(void)state;
+	assert_non_null(p);
+	assert_int_equal(analyse_pipeline_columns(p, columns_of_port, 4), 0);
+	analyse_pipeline_learning(p, ANALYSE_LEARN_ALL);
+	for (int i = 0; i < 2010; i++, t += STEP) {
+		row[0] = (i < 2009 ? 4e-6 : 9e-6) * exp(0.3 * noise_normal(&seed));
+		row[1] = 5e-3 * exp(0.2 * noise_normal(&seed));
+		row[2] = row[1] + 1e-4;
+		row[3] += (i < 2009 ? 1 : 500) * exp(0.05 * noise_normal(&seed));
+		assert_int_equal(analyse_pipeline_push(p, t, row, &v), 0);
+	}
+	assert_true(v.anomalous && v.blamed);
+	assert_int_equal(v.blame[0].column, 3);
+	for (uint32_t i = 1; i < v.blamed; i++)
+		assert_true(v.blame[i].column != 0 || v.blame[i].share < 0.1);
+	analyse_pipeline_free(p);
+}
+
 /* The same fault ten times, some seconds apart: each is an anomaly. */
 static void ten_like_faults_are_all_found(void **state)
 {
@@ -777,6 +812,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_moved_most_is_blamed_first),
 		cmocka_unit_test(the_layer_that_adds_most_seconds_is_blamed),
 		cmocka_unit_test(a_slow_layer_is_blamed_after_its_level_was_learned),
+		cmocka_unit_test(other_faults_blame_no_layer_of_microseconds),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
 		cmocka_unit_test(work_that_stops_is_found),

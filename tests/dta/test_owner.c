@@ -766,6 +766,25 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 	dta_store_server_free(o);
 }
 
+/* A reload must not admit what the start refuses: any translator of another host. */
+static void a_reload_does_not_open_a_port_to_everyone(void **state)
+{
+	char secret[160], text[400], error[512];
+	struct dta_store_server *o;
+
+	(void)state;
+	snprintf(secret, sizeof(secret), "%s", write_file("secret", "0123456789abcdef0123456789"));
+	snprintf(text, sizeof(text), "listen: 0.0.0.0:0\nsecret: %s\nstores:\n" FLOWS "\n", secret);
+	o = own(text, error);
+	assert_non_null(o);
+	write_file("s.yaml", "listen: 0.0.0.0:0\nstores:\n" FLOWS "\n");
+	assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), -EACCES);
+	assert_non_null(strstr(error, "is reachable from other hosts"));
+	write_file("s.yaml", "listen: 0.0.0.0:0\ninsecure_listen: true\nstores:\n" FLOWS "\n");
+	assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), 0);
+	dta_store_server_free(o);
+}
+
 /* Epochs rotate by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
@@ -805,6 +824,7 @@ int main(void)
 		cmocka_unit_test(a_store_resizes_live_and_both_sizes_are_readable),
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),
 		cmocka_unit_test(a_reload_does_what_it_can_and_else_nothing),
+		cmocka_unit_test(a_reload_does_not_open_a_port_to_everyone),
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 

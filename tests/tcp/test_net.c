@@ -683,10 +683,10 @@ static void a_request_is_followed_through_both_hosts(void **state)
 	assert_int_equal(rounds.incomplete, 1);
 	r = &rounds.v[0];
 	assert_int_equal(r->client, 0);
-	assert_int_equal(r->part[TCP_PART_WIRE_THERE], 100);
-	assert_int_equal(r->part[TCP_PART_WIRE_BACK], 250);
+	assert_int_equal(r->part[TCP_NET_PART_WIRE_THERE], 100);
+	assert_int_equal(r->part[TCP_NET_PART_WIRE_BACK], 250);
 	assert_int_equal(r->wires, 350);
-	for (int p = 0; p < TCP_PARTS; p++)
+	for (int p = 0; p < TCP_NET_PARTS; p++)
 		sum += r->part[p];
 	assert_int_equal(sum, r->total);
 	tcp_net_rounds_free(&rounds);

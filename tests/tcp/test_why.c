@@ -292,6 +292,20 @@ static void a_close_soon_after_the_first_look_is_told(void **state)
 	assert_why(&f, REGION_WHY_CLOSED, 1);
 }
 
+static void a_dead_path_that_the_filter_excludes_is_not_closed(void **state)
+{
+	struct region_flow f = first();
+
+	(void)state;
+	f.changed_ns += 10000000000;
+	f.state = SL_STATE_CLOSED;
+	f.flags = SL_FLOW_UNWANTED;
+	f.busy_us += 10000000;
+	f.timeouts += 2;
+	f.backoff = 2;
+	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.06);
+}
+
 static void a_peer_that_does_not_read_is_told(void **state)
 {
 	struct region_flow f = limited();
@@ -923,6 +937,7 @@ int main(void)
 		cmocka_unit_test(losses_and_windows_are_told_apart),
 		cmocka_unit_test(what_nobody_answers_is_told),
 		cmocka_unit_test(a_close_soon_after_the_first_look_is_told),
+		cmocka_unit_test(a_dead_path_that_the_filter_excludes_is_not_closed),
 		cmocka_unit_test(a_peer_that_does_not_read_is_told),
 		cmocka_unit_test(requests_and_answers_are_told_apart),
 		cmocka_unit_test(two_ends_do_not_contradict_each_other),

@@ -64,7 +64,7 @@ json_t *cli_http(const struct cli_request *r, long *status, char *why, size_t wh
 	good = good && http_fetch(&f, &got) == HTTP_FETCH_OK;
 	http_client_close(f.client);
 	free(token);
-	snprintf(why, why_bytes, "%s", got.why);
+	snprintf(why, why_bytes, "%s", good ? "" : got.why);
 	if (good)
 		j = base_json_read(got.body, got.bytes, NULL);
 	free(got.body);

@@ -139,7 +139,7 @@ static void remove_pod(struct live *l, uint64_t instance)
  * Adds a pod, or changes its columns. The event is
  * "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,NAME,SERVICE[,LABEL]".
  */
-static int lay_out(struct live *l, char **f, size_t n)
+static int set_pod_columns(struct live *l, char **f, size_t n)
 {
 	struct collect_judge_pod is = {.instance = strtoull(f[3], NULL, 16),
 				       .ns = strtoll(f[2], NULL, 10)};
@@ -231,7 +231,7 @@ static int take_event(struct live *l, char **f, size_t n)
 	l->moment = l->moment == INT64_MAX ? moment : BASE_MAX(moment, l->moment);
 	switch (kind) {
 	case 0:
-		return lay_out(l, f, n);
+		return set_pod_columns(l, f, n);
 	case 1:
 		remove_pod(l, strtoull(f[2], NULL, 16));
 		return 0;

@@ -327,8 +327,8 @@ static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net
 		      CLI_INT(r->wires), "bound_ns", CLI_INT(r->bound), "pipelined", q->pipelined);
 	if (r->total >= 0)
 		json_object_set_new(o, "total_ns", json_integer(r->total));
-	for (int i = 0; i < TCP_PARTS; i++)
-		if (r->part[i] != TCP_PART_NONE)
+	for (int i = 0; i < TCP_NET_PARTS; i++)
+		if (r->part[i] != TCP_NET_PART_NONE)
 			json_object_set_new(o, tcp_net_part_name(i), json_integer(r->part[i]));
 	print_object(view, o);
 }
@@ -342,9 +342,9 @@ static void round_csv(const struct cli_tcp_net_view *view, const struct tcp_net_
 		cli_tcp_endpoint(client, q->key.remote, q->key.remote_port),
 		cli_tcp_endpoint(server, q->key.local, q->key.local_port), q->seq, q->length,
 		q->response_seq);
-	for (int i = 0; i < TCP_PARTS; i++) {
+	for (int i = 0; i < TCP_NET_PARTS; i++) {
 		fputc(',', view->out);
-		if (r->part[i] != TCP_PART_NONE)
+		if (r->part[i] != TCP_NET_PART_NONE)
 			fprintf(view->out, "%" PRId64, r->part[i]);
 	}
 	fprintf(view->out, ",%" PRId64 ",%" PRId64 ",%" PRId64 "\n", r->wires, r->bound, r->total);
@@ -352,28 +352,28 @@ static void round_csv(const struct cli_tcp_net_view *view, const struct tcp_net_
 
 static void rounds_text(struct cli_tcp_net_view *view, const struct tcp_net_rounds *rounds)
 {
-	struct tcp_net_hist *h = calloc(TCP_PARTS + 2, sizeof(*h));
+	struct tcp_net_hist *h = calloc(TCP_NET_PARTS + 2, sizeof(*h));
 
 	if (!h)
 		return;
 	for (size_t i = 0; i < rounds->n; i++) {
 		const struct tcp_net_round *r = &rounds->v[i];
 
-		for (int p = 0; p < TCP_PARTS; p++)
-			if (r->part[p] != TCP_PART_NONE)
+		for (int p = 0; p < TCP_NET_PARTS; p++)
+			if (r->part[p] != TCP_NET_PART_NONE)
 				tcp_net_hist_add(&h[p], r->part[p]);
-		tcp_net_hist_add(&h[TCP_PARTS], r->wires);
+		tcp_net_hist_add(&h[TCP_NET_PARTS], r->wires);
 		if (r->total >= 0)
-			tcp_net_hist_add(&h[TCP_PARTS + 1], r->total);
+			tcp_net_hist_add(&h[TCP_NET_PARTS + 1], r->total);
 	}
 	cli_tcp_screen_line(&view->screen, "%s", "");
 	cli_tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
 			    "requests, from call to copy", "", "requests", "min", "p50", "p90",
 			    "p99", "max", "", "negative");
-	for (int p = 0; p < TCP_PARTS; p++)
+	for (int p = 0; p < TCP_NET_PARTS; p++)
 		print_line(view, tcp_net_part_name(p), "", &h[p], "");
-	print_line(view, "both wires", "", &h[TCP_PARTS], "none");
-	print_line(view, "total", "", &h[TCP_PARTS + 1], "none");
+	print_line(view, "both wires", "", &h[TCP_NET_PARTS], "none");
+	print_line(view, "total", "", &h[TCP_NET_PARTS + 1], "none");
 	cli_tcp_screen_line(&view->screen,
 			    "not combined: %" PRIu64 " incomplete at the server, %" PRIu64
 			    " without the client's request, %" PRIu64

@@ -290,7 +290,8 @@ static void save_models(const struct collect_models *m, struct sketch_blob *b)
 
 	sketch_blob_bytes(b, (char[]){MAGIC}, sizeof(MAGIC) - 1);
 	sketch_blob_u32(b, &count);
-	for (struct model *x = m->model; x < m->model + m->count; x++) {
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct model *x = &m->model[i];
 		uint32_t name_bytes = (uint32_t)strlen(x->name), length = (uint32_t)x->length;
 
 		sketch_blob_u32(b, &name_bytes);

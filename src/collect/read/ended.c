@@ -80,11 +80,11 @@ static struct collect_ended *new_ended(struct collect_collector *c, struct colle
 		.found_ns = r->found_ns,
 		.read_ns = (int64_t)relaxed_load(r->last_read_ns),
 		.ended_ns = (int64_t)base_realtime_ns(),
-		.bytes = bytes + r->labels->bytes,
+		.bytes = bytes,
 	};
 	collect_ref_get(&l->refs);
 	relaxed_add(c->memory, e->bytes);
-	e->charged = e->bytes + l->bytes + sizeof(*e->tenant);
+	e->charged = e->bytes + e->labels->bytes + l->bytes + sizeof(*e->tenant);
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < l->columns; i++) {
 		const struct collect_column *col = &l->column[i];
@@ -93,7 +93,7 @@ static struct collect_ended *new_ended(struct collect_collector *c, struct colle
 					 ? INT64_MAX
 				 : b->since_ns ? b->since_ns[i]
 					       : 0;
-		e->charged += col->def->bytes / col->def->refs;
+		e->charged += (col->def->bytes + col->def->labels->bytes) / col->def->refs;
 	}
 	pthread_mutex_unlock(&c->defs.lock);
 	return e;

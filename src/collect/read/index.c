@@ -661,7 +661,7 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 	t->tenant = collect_tenant_ref(r->tenant);
 	t->def = old ? old->def : def;
 	collect_def_ref(c, t->def);
-	t->bytes = bytes + t->labels->bytes;
+	t->bytes = bytes;
 	relaxed_add(c->memory, t->bytes);
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
 	if (def->metric.kind == SL_KIND_SUMMARY)

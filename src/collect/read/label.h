@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/relaxed.h"
 #include "collect/read/ref.h"
 #include "region/decode.h"
 
@@ -24,7 +25,8 @@ struct collect_label_set {
 	const char *text;	 /* NUL-terminated; "" if there are no labels */
 	const char *const *keys; /* unescaped, in the same order as in text */
 	const char *const *values;
-	size_t bytes; /* size of the allocation */
+	size_t bytes;	  /* size of the allocation */
+	uint64_t *memory; /* counts this size; NULL: nothing does */
 };
 
 /* Copies the labels. Returns NULL with errno ENOMEM on failure. */
@@ -35,10 +37,19 @@ static inline struct collect_label_set *collect_label_set_ref(struct collect_lab
 	collect_ref_get(&set->refs);
 	return set;
 }
+/* Counts the size of a new set in *memory until its last reference is put. */
+static inline void collect_label_set_count(struct collect_label_set *set, uint64_t *memory)
+{
+	set->memory = memory;
+	relaxed_add(*memory, set->bytes);
+}
 static inline void collect_label_set_put(struct collect_label_set *set)
 {
-	if (set && collect_ref_put(&set->refs))
-		free(set);
+	if (!set || !collect_ref_put(&set->refs))
+		return;
+	if (set->memory)
+		relaxed_sub(*set->memory, set->bytes);
+	free(set);
 }
 /*
  * Renames labels whose keys are taken to exported_KEY, as Prometheus does with a target's labels.

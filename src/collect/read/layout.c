@@ -205,8 +205,9 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	d->metric.name = copy_text(&at, m->name);
 	d->metric.unit = copy_text(&at, m->unit);
 	d->metric.help = copy_text(&at, m->help);
-	d->bytes = bytes + d->labels->bytes;
+	d->bytes = bytes;
 	relaxed_add(c->memory, d->bytes);
+	collect_label_set_count(d->labels, &c->memory);
 	return d;
 }
 

@@ -72,8 +72,6 @@ void collect_region_put(struct collect_region *r)
 	free(r->names);
 	collect_exemplars_free(r);
 	bytes += r->info ? info_bytes(r->info) : 0;
-	bytes += r->labels ? r->labels->bytes : 0;
-	bytes += r->group ? r->group->bytes : 0;
 	relaxed_sub(r->c->memory, bytes);
 	free(r->info);
 	collect_label_set_put(r->labels);
@@ -240,7 +238,9 @@ static int adopt_info(struct collect_region *r, const struct region_info *info,
 		r->labels = r->group = NULL;
 		return -ENOMEM;
 	}
-	relaxed_add(r->c->memory, info_bytes(r->info) + r->labels->bytes + r->group->bytes);
+	relaxed_add(r->c->memory, info_bytes(r->info));
+	collect_label_set_count(r->labels, &r->c->memory);
+	collect_label_set_count(r->group, &r->c->memory);
 	return 0;
 }
 

@@ -50,7 +50,8 @@ struct collect_self_family {
 	/*
 	 * Returns the object with index s->at / counters, and sets the labels of the series; if
 	 * there are several counters, with collect_self_by(). Returns NULL if there is no such
-	 * object. If this member is NULL, the counters belong to their owners.
+	 * object. If this member is NULL, the counters belong to their owners. Functions that take
+	 * s->at itself as the index are for families with a single counter.
 	 */
 	const void *(*find)(struct collect_self *s, struct export_series *out);
 };

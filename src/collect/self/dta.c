@@ -18,8 +18,8 @@ struct stores_series {
 
 /* State of a walk over the stores (collect_part.walk_bytes). */
 struct stores_walk {
-	bool listed;
-	json_t *keep; /* an array of all objects that the series refer to */
+	bool listed, failed; /* failed: out of memory */
+	json_t *keep;	     /* an array of all objects that the series refer to */
 	struct stores_series *series;
 	size_t n, room, next;
 };
@@ -35,7 +35,10 @@ static void end_walk(struct collect_self *s)
 /* Keeps an object until the end of the walk. Returns NULL if out of memory. */
 static json_t *keep(struct stores_walk *w, json_t *j)
 {
-	return json_array_append_new(w->keep, j) ? NULL : j;
+	if (!json_array_append_new(w->keep, j))
+		return j;
+	w->failed = true;
+	return NULL;
 }
 
 static const char *text_of(const json_t *j, const char *key)
@@ -48,8 +51,10 @@ static const char *text_of(const json_t *j, const char *key)
 static void put_series(struct stores_walk *w, const char *family, const json_t *value,
 		       const struct region_text_label label[3])
 {
-	if (!BASE_GROW(w->series, w->n, w->room))
+	if (!BASE_GROW(w->series, w->n, w->room)) {
+		w->failed = true;
 		return;
+	}
 	w->series[w->n] = (struct stores_series){.family = family, .value = value};
 	memcpy(w->series[w->n++].label, label, sizeof(w->series->label));
 }
@@ -100,9 +105,9 @@ static void put_store(struct stores_walk *w, struct dta_store_server *server, co
 	static const char *const own[] = {"epoch", "rotations_late", "rotations"};
 	static const char *const sums[] = {"bytes", "huge_bytes"};
 	const struct region_text_label of = {"store", text_of(store, "name")};
-	/* the load of the newest epoch; 0 for a store without an epoch */
-	const json_t *load = json_array_get(keep(w, dta_store_server_load_json(server, of.value)),
-					    0);
+	json_t *loads = dta_store_server_load_json(server, of.value);
+	/* the load of the newest epoch; 0 for a store without one */
+	const json_t *load = json_array_get(loads ? keep(w, loads) : NULL, 0);
 	const json_t *measured = json_object_get(load, "measured"), *object;
 	size_t k;
 
@@ -223,6 +228,8 @@ static void list_series(struct stores_walk *w, struct dta_store_server *server)
 	json_array_foreach(json_object_get(status, "translators"), i, j)
 		connected += json_is_true(json_object_get(j, "connected"));
 	PUT(w, "translators", keep(w, json_integer(connected)), {NULL, NULL});
+	if (w->failed)
+		w->n = 0; /* no series is better than one with a false zero */
 }
 
 /* Collects the status only when the first series is requested, because it scans the stores. */

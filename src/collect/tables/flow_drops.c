@@ -63,5 +63,5 @@ static enum region_fault take_drops(struct collect_link *l, struct collect_regio
 	return REGION_FAULT_NONE;
 }
 
-const struct collect_elements collect_flow_reasons = {take_reason, sum_reasons};
-const struct collect_elements collect_flow_drops = {take_drops, NULL};
+const struct collect_elements collect_flow_reasons = {.take = take_reason, .taken = sum_reasons};
+const struct collect_elements collect_flow_drops = {.take = take_drops};

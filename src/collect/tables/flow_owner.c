@@ -65,8 +65,9 @@ static enum region_fault take_owner(struct collect_link *l, struct collect_regio
 	if (!t->owner[slot] && (t->owner[slot] = calloc(1, sizeof(*s))))
 		relaxed_add(l->c->memory, sizeof(*s));
 	s = t->owner[slot];
+	t->owners_moved |= !s; /* out of memory: the next pass tries again */
 	if (!s || s->word[0] == words[0])
-		return REGION_FAULT_NONE; /* if out of memory, the next pass tries again */
+		return REGION_FAULT_NONE;
 	if (s->listed)
 		base_table_remove(&t->owner_by_id, s);
 	memcpy(s->word, words, sizeof(s->word));
@@ -83,7 +84,7 @@ static void count_unsettled(struct collect_link *l, struct collect_region *r,
 	collect_flow_table_of(r)->owners_moved |= u->count > 0;
 }
 
-const struct collect_elements collect_flow_owners = {take_owner, count_unsettled};
+const struct collect_elements collect_flow_owners = {.take = take_owner, .taken = count_unsettled};
 
 /* Waits at least three passes, so that a name that arrives a moment later is still read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)

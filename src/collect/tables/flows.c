@@ -248,8 +248,9 @@ static void count_gaps(struct collect_link *l, struct collect_region *r,
 		t->journal_end = BASE_MIN(u->number, t->journal_end);
 }
 
-static const struct collect_elements flow_slots = {take_slot, collect_table_count_unsettled};
-static const struct collect_elements journal_lines = {take_line, count_gaps};
+static const struct collect_elements flow_slots = {.take = take_slot,
+						   .taken = collect_table_count_unsettled};
+static const struct collect_elements journal_lines = {.take = take_line, .taken = count_gaps};
 
 const struct collect_table_type collect_flows_type = {
 	.name = "flows",

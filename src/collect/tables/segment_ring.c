@@ -171,7 +171,7 @@ static enum region_fault take_record(struct collect_link *l, struct collect_regi
 	return REGION_FAULT_NONE;
 }
 
-static const struct collect_elements nic_records = {take_record, NULL};
+static const struct collect_elements nic_records = {.take = take_record};
 
 const struct collect_table_type collect_segments_type = {
 	.name = "segments",

@@ -324,8 +324,10 @@ static void note_torn(struct collect_link *l, struct collect_region *r,
 	table_of(r)->losses_torn |= u->count > 0;
 }
 
-static const struct collect_elements slots_read = {take_slot, collect_table_count_unsettled};
-static const struct collect_elements losses_read = {take_loss, note_torn};
+static const struct collect_elements slots_read = {.take = take_slot,
+						   .taken = collect_table_count_unsettled};
+static const struct collect_elements losses_read = {
+	.take = take_loss, .taken = note_torn, .alone = true};
 
 #define SLOTS_TYPE(type_name)                                                                \
 	{                                                                                    \

@@ -311,7 +311,7 @@ static void request_body(struct collect_link *l, struct collect_region *r)
 			struct collect_op *op;
 
 			n = BASE_MIN(n, TABLE_READ_MAX / s->stride ?: 1u);
-			if (s->bytes < s->stride)
+			if (s->of->alone || s->bytes < s->stride)
 				n = 1;
 			if (s->ring)
 				n = BASE_MIN(n, s->ring - place);

@@ -76,6 +76,7 @@ struct collect_elements {
 	/* Called when a READ will not be repeated; u: elements that never settled. May be NULL. */
 	void (*taken)(struct collect_link *l, struct collect_region *r,
 		      const struct collect_unsettled *u);
+	bool alone; /* read one at a time, because take() must not see a settled element twice */
 };
 
 /* An array of the body. A pass reads the elements from first to end. */

@@ -14,7 +14,7 @@
 
 #define DTA_PATH_NS    UINT64_C(10000000)
 #define DTA_PATH_HOPS  32u
-#define DTA_PATHS      1024u /* maximum number of packets that wait for reports */
+#define DTA_PATHS      1024u /* maximum number of packets that wait for reports, a power of two */
 #define DTA_PATHS_HOPS 4096u /* maximum number of hops of all these packets */
 
 struct dta_paths;

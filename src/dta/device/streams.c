@@ -13,7 +13,7 @@ struct dta_streams *dta_streams_make(uint32_t places)
 	if (!s)
 		return NULL;
 	s->sets = places / DTA_STREAM_WAYS;
-	/* Senders do not know the address, so they cannot predict which streams share a set. */
+	/* base_hash() has a secret key, so senders cannot predict which streams share a set. */
 	s->seed = base_hash_u64((uintptr_t)s);
 	return s;
 }

@@ -47,10 +47,8 @@ uint32_t dta_xsk_queues(const char *interface)
 	struct ifreq r = {.ifr_data = (char *)&c};
 	uint32_t n;
 
-	if (strlen(interface) >= IFNAMSIZ || !if_nametoindex(interface)) {
-		errno = ENODEV;
+	if (strlen(interface) >= IFNAMSIZ || !if_nametoindex(interface))
 		return 0;
-	}
 	/* A driver without channels has one queue, or leaves its other queues to the kernel. */
 	if (base_interface_ioctl(interface, SIOCETHTOOL, &r))
 		return 1;

@@ -54,8 +54,8 @@ int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t
 void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out);
 
 /*
- * Returns the number of configured receive queues of an interface, or 0 with errno if there is no
- * such interface.
+ * Returns the number of configured receive queues of an interface, or 0 if there is no such
+ * interface.
  */
 uint32_t dta_xsk_queues(const char *interface);
 

@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "dta/query/query.h"
+#include "dta/store_server/peer.h"
 
 #define RETRY_NS    20000000ull
 #define OBJECTS_MAX 4u /* objects per store: the newest one, and older ones left by resizes */
@@ -358,11 +359,12 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 				  error, bytes);
 	if (!at)
 		return -ENOMEM;
-	if (dta_store_server_object_register(o, at)) {
-		snprintf(error, bytes, "store '%s': cannot register its memory for RDMA",
-			 s->spec->name);
-		dta_store_object_free(at, true);
-		return -ENOMEM;
+	err = dta_store_server_object_register(o, at);
+	if (err) {
+		dta_store_server_object_free(o, at, true);
+		return base_fail(error, bytes, err,
+				 "store '%s': cannot register its memory for RDMA: %s",
+				 s->spec->name, strerror(-err));
 	}
 	if (dta_store_object_keep(at, o->wake) || !dta_store_epochs(&at->view, &at->epochs)) {
 		snprintf(error, bytes, "store '%s': too many mappings", s->spec->name);
@@ -426,9 +428,15 @@ static bool same_text(const char *a, const char *b)
 	return !a == !b && (!a || !strcmp(a, b));
 }
 
+static bool same_secret(const struct dta_stores_config *a, const struct dta_stores_config *b)
+{
+	return !a->secret == !b->secret && a->secret_bytes == b->secret_bytes &&
+	       (!a->secret || !memcmp(a->secret, b->secret, a->secret_bytes));
+}
+
 /*
- * Checks that the new configuration can be applied without a restart. Returns 0, or -EINVAL with
- * one line in error.
+ * Checks that the new configuration can be applied without a restart. Returns 0, or with one line
+ * in error -EINVAL, or -EACCES if it would admit any translator from other hosts.
  */
 static int in_place(const struct dta_store_server *o, const struct dta_stores_config *now,
 		    char *error, size_t bytes)
@@ -453,6 +461,8 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.port != is->rdma.port || now->rdma.ib_port != is->rdma.ib_port ||
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
+	else if (o->host && dta_peer_is_far(is->peer) && !same_secret(now, is))
+		what = "the secret that a peer on another host needs"; /* its RDMA host keeps it */
 	if (what)
 		return base_fail(error, bytes, -EINVAL, "%s: changing %s needs a restart", o->path,
 				 what);
@@ -485,7 +495,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 				"size",
 				o->path, now->stores[i].name);
 	}
-	return 0;
+	return dta_store_server_check_open(o, now, error, bytes);
 }
 
 #define SWAP(a, b)                      \
@@ -547,7 +557,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 	if (now)
 		dta_stores_config_free(now);
 	if (err)
-		base_logf(BASE_WARN, "dta", "reload failed, so nothing was changed: %s", error);
+		base_logf(BASE_WARN, "dta", "reload failed: %s", error);
 	else
 		base_logf(BASE_INFO, "dta", "reloaded file=%s", o->path);
 	return err;

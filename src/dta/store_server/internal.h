@@ -132,7 +132,7 @@ struct dta_store_server {
 	uint64_t instance;
 	struct dta_server_listener {
 		int fd;
-		bool local;
+		bool local, open; /* open: other hosts can reach it */
 		char address[160], unlink[112];
 	} listener[LISTENERS_MAX];
 	size_t listeners;
@@ -255,6 +255,12 @@ bool dta_store_server_peer_reads(struct dta_store_server *o);
  */
 void dta_store_server_mend(struct dta_store_server *o, bool urgent);
 
+/*
+ * server.c: returns -EACCES with one line in error if other hosts can reach a listener, and the
+ * configuration neither has a secret nor allows this.
+ */
+int dta_store_server_check_open(const struct dta_store_server *o,
+				const struct dta_stores_config *config, char *error, size_t bytes);
 /* server.c: returns the translator that has a lane, preferably a connected one, or NULL. */
 const struct dta_server_conn *dta_store_server_of_lane(const struct dta_store_server *o,
 						       uint32_t lane);

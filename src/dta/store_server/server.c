@@ -103,7 +103,6 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 	for (size_t i = 0; i < l->n; i++) {
 		struct dta_server_listener *to = &o->listener[i];
 		const char *where = l->v[i];
-		bool open = false;
 
 		if (!strncmp(where, "unix:", 5))
 			where += 5;
@@ -113,23 +112,32 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 			snprintf(to->address, sizeof(to->address), "unix:%s", where);
 			snprintf(to->unlink, sizeof(to->unlink), "%s", where);
 		} else {
-			to->fd = listen_tcp(where, to->address, sizeof(to->address), &open, error,
-					    bytes);
+			to->fd = listen_tcp(where, to->address, sizeof(to->address), &to->open,
+					    error, bytes);
 		}
 		if (to->fd < 0)
 			return -EINVAL;
 		o->listeners++;
-		if (open && !o->config->secret && !o->config->insecure_listen)
-			return base_fail(
-				error, bytes, -EACCES,
-				"%s: %s is reachable from other hosts, and translators are "
-				"not authenticated: set secret, or insecure_listen: true",
-				o->path, to->address);
 		if (!to->local && !o->config->secret)
 			base_logf(BASE_WARN, "dta",
 				  "%s accepts any translator: set a secret in the stores file",
 				  to->address);
 	}
+	return dta_store_server_check_open(o, o->config, error, bytes);
+}
+
+int dta_store_server_check_open(const struct dta_store_server *o,
+				const struct dta_stores_config *config, char *error, size_t bytes)
+{
+	if (config->secret || config->insecure_listen)
+		return 0;
+	for (size_t i = 0; i < o->listeners; i++)
+		if (o->listener[i].open)
+			return base_fail(
+				error, bytes, -EACCES,
+				"%s: %s is reachable from other hosts, and translators are "
+				"not authenticated: set secret, or insecure_listen: true",
+				o->path, o->listener[i].address);
 	return 0;
 }
 

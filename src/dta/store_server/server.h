@@ -100,7 +100,8 @@ int dta_store_server_rotate(struct dta_store_server *o, const char *name);
 /*
  * Reads the stores file again and applies changed sizes, epoch lengths, values, tenants' rates and
  * keys, secret and drain; translators are notified. An invalid file, or one with any other change,
- * is refused as a whole and counted: returns -EINVAL with one line in error. If a size is refused,
+ * is refused as a whole and counted: returns -EINVAL with one line in error, or -EACCES if it would
+ * admit any translator from other hosts. If a size is refused,
  * returns the error of dta_store_server_resize(); sizes that precede it in the file have been
  * applied.
  */

@@ -797,7 +797,7 @@ void dta_worker_free(struct dta_worker *w)
 {
 	if (!w)
 		return;
-	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+	for (uint32_t i = 0; i < BASE_MIN(w->opts.n_collectors, DTA_HASH_RING_MEMBERS_MAX); i++)
 		dta_client_free(w->client[i]);
 	for (uint32_t i = 0; i < w->sources; i++) {
 		w->source[i].in->ops->close(w->source[i].in);

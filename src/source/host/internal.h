@@ -376,8 +376,8 @@ struct host_found {
 /*
  * Lists at most max cgroups to be published; the caller frees their paths. Those that unprivileged
  * processes may create come last. Counts errors, and cgroups left out (a lower bound, because the
- * walk may stop early). Sets
- * *incomplete if some may be missing because descriptors or memory ran out.
+ * walk may stop early). Sets *incomplete if some may be missing because descriptors or memory ran
+ * out.
  */
 size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_counts *counts,
 			 bool *incomplete);

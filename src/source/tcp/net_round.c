@@ -11,7 +11,7 @@
 /* longest time between devices for which one clock offset is used */
 #define ONE_OFFSET_NS 100000000u
 
-static const char *const names[TCP_PARTS] = {
+static const char *const names[TCP_NET_PARTS] = {
 	"client_tcp_out", "client_ip_out", "client_mac_out", "wire_there",     "server_mac_in",
 	"server_ip_in",	  "server_tcp_in", "server_app",     "server_tcp_out", "server_ip_out",
 	"server_mac_out", "wire_back",	   "client_mac_in",  "client_ip_in",   "client_tcp_in"};
@@ -62,7 +62,7 @@ static const struct tcp_layer_record *find_segment(const struct tcp_layer_record
 
 static int64_t elapsed_ns(uint64_t from, uint64_t to)
 {
-	return from && to ? (int64_t)(to - from) : TCP_PART_NONE;
+	return from && to ? (int64_t)(to - from) : TCP_NET_PART_NONE;
 }
 
 static bool assemble_round(struct tcp_net_round *r, const struct tcp_layer_record *q,
@@ -78,20 +78,20 @@ static bool assemble_round(struct tcp_net_round *r, const struct tcp_layer_recor
 
 	r->request = q;
 	for (int i = 0; i < 3; i++) {
-		r->part[TCP_PART_CLIENT_TCP_OUT + i] = elapsed_ns(there[i], there[i + 1]);
-		r->part[TCP_PART_CLIENT_MAC_IN + i] = elapsed_ns(back[i], back[i + 1]);
+		r->part[TCP_NET_PART_CLIENT_TCP_OUT + i] = elapsed_ns(there[i], there[i + 1]);
+		r->part[TCP_NET_PART_CLIENT_MAC_IN + i] = elapsed_ns(back[i], back[i + 1]);
 	}
 	for (int i = 0; i < 7; i++)
-		r->part[TCP_PART_SERVER_MAC_IN + i] = elapsed_ns(server[i], server[i + 1]);
-	for (int i = 0; i < TCP_PARTS; i++)
-		if (i != TCP_PART_WIRE_THERE && i != TCP_PART_WIRE_BACK && r->part[i] < 0 &&
-		    r->part[i] != TCP_PART_NONE)
+		r->part[TCP_NET_PART_SERVER_MAC_IN + i] = elapsed_ns(server[i], server[i + 1]);
+	for (int i = 0; i < TCP_NET_PARTS; i++)
+		if (i != TCP_NET_PART_WIRE_THERE && i != TCP_NET_PART_WIRE_BACK && r->part[i] < 0 &&
+		    r->part[i] != TCP_NET_PART_NONE)
 			return false;
 	if (!out->nic_out || !in->nic_in || in->nic_in < out->nic_out)
 		return false;
 	r->total = elapsed_ns(out->sent, in->copied);
 	r->wires = (int64_t)(in->nic_in - out->nic_out) - (int64_t)(q->nic_out - q->nic_in);
-	r->part[TCP_PART_WIRE_THERE] = r->part[TCP_PART_WIRE_BACK] = TCP_PART_NONE;
+	r->part[TCP_NET_PART_WIRE_THERE] = r->part[TCP_NET_PART_WIRE_BACK] = TCP_NET_PART_NONE;
 	/* B's clock minus A's, at the request's arrival and at the response's departure. */
 	if (!tcp_net_stat_theta(stat, (int64_t)(a ? out->nic_out : q->nic_in), &theta[0],
 				&bound[0]) ||
@@ -105,10 +105,10 @@ static bool assemble_round(struct tcp_net_round *r, const struct tcp_layer_recor
 		theta[0] = theta[1] = theta[0] + apart / 2;
 		r->bound += (llabs(apart) + 1) / 2;
 	}
-	r->part[TCP_PART_WIRE_THERE] = (int64_t)(q->nic_in - out->nic_out) -
-				       (a ? theta[0] : -theta[0]);
-	r->part[TCP_PART_WIRE_BACK] = (int64_t)(in->nic_in - q->nic_out) +
-				      (a ? theta[1] : -theta[1]);
+	r->part[TCP_NET_PART_WIRE_THERE] = (int64_t)(q->nic_in - out->nic_out) -
+					   (a ? theta[0] : -theta[0]);
+	r->part[TCP_NET_PART_WIRE_BACK] = (int64_t)(in->nic_in - q->nic_out) +
+					  (a ? theta[1] : -theta[1]);
 	return true;
 }
 

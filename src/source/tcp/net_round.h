@@ -15,32 +15,32 @@
 #include "source/tcp/net_stat.h"
 
 enum tcp_net_part { /* parts of a round, in chronological order */
-		    TCP_PART_CLIENT_TCP_OUT,
-		    TCP_PART_CLIENT_IP_OUT,
-		    TCP_PART_CLIENT_MAC_OUT,
-		    TCP_PART_WIRE_THERE,
-		    TCP_PART_SERVER_MAC_IN,
-		    TCP_PART_SERVER_IP_IN,
-		    TCP_PART_SERVER_TCP_IN,
-		    TCP_PART_SERVER_APP,
-		    TCP_PART_SERVER_TCP_OUT,
-		    TCP_PART_SERVER_IP_OUT,
-		    TCP_PART_SERVER_MAC_OUT,
-		    TCP_PART_WIRE_BACK,
-		    TCP_PART_CLIENT_MAC_IN,
-		    TCP_PART_CLIENT_IP_IN,
-		    TCP_PART_CLIENT_TCP_IN,
-		    TCP_PARTS
+		    TCP_NET_PART_CLIENT_TCP_OUT,
+		    TCP_NET_PART_CLIENT_IP_OUT,
+		    TCP_NET_PART_CLIENT_MAC_OUT,
+		    TCP_NET_PART_WIRE_THERE,
+		    TCP_NET_PART_SERVER_MAC_IN,
+		    TCP_NET_PART_SERVER_IP_IN,
+		    TCP_NET_PART_SERVER_TCP_IN,
+		    TCP_NET_PART_SERVER_APP,
+		    TCP_NET_PART_SERVER_TCP_OUT,
+		    TCP_NET_PART_SERVER_IP_OUT,
+		    TCP_NET_PART_SERVER_MAC_OUT,
+		    TCP_NET_PART_WIRE_BACK,
+		    TCP_NET_PART_CLIENT_MAC_IN,
+		    TCP_NET_PART_CLIENT_IP_IN,
+		    TCP_NET_PART_CLIENT_TCP_IN,
+		    TCP_NET_PARTS
 };
 const char *tcp_net_part_name(int part); /* returns a name, such as "wire_there" */
 
-#define TCP_PART_NONE INT64_MIN /* not measured */
+#define TCP_NET_PART_NONE INT64_MIN /* not measured */
 
 struct tcp_net_round {
 	const struct tcp_layer_record *request; /* the server's record of the request */
 	int client;				/* side of the client, 0 or 1 */
 	/* times in ns; a negative passage shows the minimum error of its offset */
-	int64_t part[TCP_PARTS];
+	int64_t part[TCP_NET_PARTS];
 	int64_t wires; /* exact time of both network passages together */
 	int64_t bound; /* error bound of each network passage */
 	/* from the client's send call to its copy of the response, by the client's clock */
@@ -61,7 +61,7 @@ struct tcp_net_rounds {
 
 /*
  * Finds the rounds in n[s] records of each side s, and sorts the records. The rounds point into the
- * records. Without a clock offset, single passages are TCP_PART_NONE, but their sum is known.
+ * records. Without a clock offset, single passages are TCP_NET_PART_NONE, but their sum is known.
  * Returns 0 or -ENOMEM.
  */
 int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],

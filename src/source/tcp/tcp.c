@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,10 @@
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 
-#define FLOWS_DEFAULT	  16384u
-#define JOURNAL_LEAST	  1024u
+#define FLOWS_DEFAULT 16384u
+#define JOURNAL_LEAST 1024u
+/* sockets whose processes can be noted; without sockets, each takes 16 bytes */
+#define HOLDERS_LEAST	  65536u
 #define WALKS		  4 /* maximum number of walks over file descriptors */
 #define LINES_PER_ELEMENT (SL_FLOW_SIZE / SL_LINE_SIZE)
 
@@ -125,16 +128,16 @@ static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 	s->drops_first = s->journal_first + journal / LINES_PER_ELEMENT;
 	s->reasons_first = s->drops_first + (slots + LINES_PER_ELEMENT - 1) / LINES_PER_ELEMENT;
 	s->remember = !tcp_drop_says_socket();
-	return tcp_maps_size(
-		(const struct tcp_map_size[]){{flow->maps.tcp_flows, cgroups_first(s) + s->cgroups},
-					      {flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
-					      {flow->maps.tcp_states, slots},
-					      {flow->maps.tcp_free, slots},
-					      {flow->maps.tcp_holders, slots},
-					      {flow->maps.tcp_dirty, ring},
-					      {flow->maps.tcp_near, 2 * ring},
-					      {flow->maps.tcp_quarantine, ring},
-					      {0}});
+	return tcp_maps_size((const struct tcp_map_size[]){
+		{flow->maps.tcp_flows, cgroups_first(s) + s->cgroups},
+		{flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
+		{flow->maps.tcp_states, slots},
+		{flow->maps.tcp_free, slots},
+		{flow->maps.tcp_holders, BASE_MAX(4 * slots, HOLDERS_LEAST)},
+		{flow->maps.tcp_dirty, ring},
+		{flow->maps.tcp_near, 2 * ring},
+		{flow->maps.tcp_quarantine, ring},
+		{0}});
 }
 
 /* Maps the table of a loaded object and writes its header. Returns 0 or -errno. */
@@ -259,12 +262,14 @@ static void forget_holders(const struct tcp *t)
 
 /*
  * Finds the processes of existing sockets, before another walk creates flows for these sockets. A
- * walk skips sockets for which there is no memory at that moment, so it is repeated.
+ * walk skips sockets for which there is no memory at that moment, so it is repeated. Afterwards,
+ * flows are judged again at their next segment, because the owners of some are known now: the walk
+ * over sockets does not reach namespaces that this process may not enter.
  */
 static void find_holders(struct tcp *t)
 {
-	const __u64 *unheld = &t->flow->bss->unheld;
-	uint64_t before;
+	const __u64 *unheld = &t->flow->bss->unheld, *crowded = &t->flow->bss->crowded;
+	uint64_t before, full = __atomic_load_n(crowded, __ATOMIC_RELAXED);
 	int err = 0, walks = 0;
 
 	if (!t->options.existing)
@@ -274,11 +279,19 @@ static void find_holders(struct tcp *t)
 		before = __atomic_load_n(unheld, __ATOMIC_RELAXED);
 		err = tcp_iterate(t->holders);
 	} while (!err && before != __atomic_load_n(unheld, __ATOMIC_RELAXED) && ++walks < WALKS);
+	__atomic_fetch_add(&t->filter->generation, 1, __ATOMIC_RELEASE);
 	if (err)
 		base_logf(BASE_WARN, "tcp",
 			  "existing connections are shown without a process: cannot list file "
 			  "descriptors: %s",
 			  strerror(-err));
+	full = __atomic_load_n(crowded, __ATOMIC_RELAXED) - full;
+	if (full)
+		base_logf(
+			BASE_WARN, "tcp",
+			"some existing connections are shown without a process: there are %" PRIu64
+			" descriptors of TCP sockets too many to note",
+			full);
 }
 
 int tcp_attach(struct tcp *t, char *why, size_t bytes)
@@ -326,14 +339,14 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 
 int tcp_filter(struct tcp *t, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	int err = tcp_filter_set(t->filter, filter, bpf_map__fd(t->flow->maps.tcp_cidrs),
-				 bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
+	int err;
 
-	if (!err && t->attached) {
+	/* A segment that arrives after the change is judged by the process of its socket. */
+	if (t->attached)
 		find_holders(t);
-		err = iterate_sockets(t);
-	}
-	return err;
+	err = tcp_filter_set(t->filter, filter, bpf_map__fd(t->flow->maps.tcp_cidrs),
+			     bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
+	return err || !t->attached ? err : iterate_sockets(t);
 }
 
 const struct tcp_region *tcp_region(const struct tcp *t)

@@ -307,34 +307,32 @@ int BPF_PROG(flow_owner, struct sock *sk)
 /* ---- existing connections ---- */
 
 /*
- * Runs after the hooks are attached and before flow_existing(). Notes the process that holds a
- * descriptor of each wanted socket: the first one if there are several.
+ * Notes the process that holds a descriptor of each TCP socket: the first one if there are several.
+ * The filter is not asked, because it may be about to change.
  */
 SEC("iter/task_file")
 int flow_holders(struct bpf_iter__task_file *ctx)
 {
-	const struct tcp_kernel_filter *f = filter_now();
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct holder holder = {0};
-	struct tcp_flow_key key;
 	struct socket *socket;
 	struct sock *sk;
 	u64 inode;
 	long err;
 
-	if (!task || !file || !f || (f->pid && f->pid != (u32)task->tgid))
+	if (!task || !file)
 		return 0;
 	socket = bpf_sock_from_file(file);
 	sk = socket ? socket->sk : NULL;
-	if (!sk || sk->sk_protocol != IPPROTO_TCP || !flow_key(sk, &key) || !flow_wanted(f, &key))
+	if (!sk || sk->sk_protocol != IPPROTO_TCP || sk->__sk_common.skc_state == TCP_CLOSE)
 		return 0;
 	inode = file->f_inode->i_ino;
 	holder.pid = (u32)task->tgid;
 	BPF_CORE_READ_INTO(&holder.comm, task, group_leader, comm);
 	err = bpf_map_update_elem(&tcp_holders, &inode, &holder, BPF_NOEXIST);
 	if (err && err != -EEXIST)
-		__sync_fetch_and_add(&unheld, 1); /* another walk may find room */
+		__sync_fetch_and_add(err == -E2BIG ? &crowded : &unheld, 1);
 	return 0;
 }
 
@@ -381,8 +379,12 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 	wanted = flow_wanted(f, &key);
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL,
 			       wanted && take_existing ? BPF_SK_STORAGE_GET_F_CREATE : 0);
-	if (!s)
+	if (!s) {
+		/* A connection is opened by its next segment, but a listener has none. */
+		if (wanted && take_existing && state == TCP_LISTEN)
+			__sync_fetch_and_add(&unopened, 1);
 		return 0;
+	}
 	find_owner(sk, s);
 	wanted = wanted && (!f->pid || s->pid == f->pid);
 	if (!s->id) {

@@ -287,9 +287,9 @@ static __always_inline struct flow_state *open_untold(struct sock *sk, struct tc
 }
 
 /*
- * Checks a flow against a changed filter when one of its segments arrives. The walk over sockets
- * does this as well, but only in network namespaces that the process may enter. Returns false if
- * the flow was closed.
+ * Checks a flow when one of its segments arrives, after the filter has changed or the holders are
+ * known. The walk over sockets does this as well, but only in network namespaces that the process
+ * may enter. Returns false if the flow was closed.
  */
 static __noinline bool still_wanted(struct sock *sk, struct flow_state *st)
 {
@@ -300,6 +300,9 @@ static __noinline bool still_wanted(struct sock *sk, struct flow_state *st)
 	if (!f || !s || !st)
 		return false;
 	st->judged = f->generation;
+	find_owner(sk, s);
+	if (s->pid && !st->pid)
+		own(st, s);
 	if (flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
 		return true;
 	flow_close(sk, s, st, 0, SL_FLOW_UNWANTED, true);

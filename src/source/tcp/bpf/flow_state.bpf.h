@@ -105,7 +105,8 @@ MAP(tcp_holders, HASH, BPF_F_NO_PREALLOC, 1, u64, struct holder);
 __u64 list_head, next_id, fresh, refused;
 __u64 nameless; /* number of cgroups that found the map full */
 __u64 unopened; /* sockets whose storage could not be allocated; see tcp_catch_up() */
-__u64 unheld;	/* holders for which tcp_holders had no room */
+__u64 unheld;	/* holders that could not be noted; another walk may succeed */
+__u64 crowded;	/* holders for which tcp_holders had no room */
 __u32 armed;	/* state of the timer; 0: sleeps; 1: runs within an interval; 2: runs later */
 __u32 kicks;	/* number of times a listed flow became due sooner than planned */
 /* Used only by the timer. */
