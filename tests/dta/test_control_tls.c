@@ -267,16 +267,6 @@ static void a_hostile_hello_is_refused(void **state)
 
 /* ---- the store server, to a translator over TCP ---- */
 
-static struct dta_control_line *connect_tcp(const char *address)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	a.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	return dta_control_line_new(fd);
-}
-
 static void the_store_server_admits_who_has_the_secret(void **state)
 {
 	char error[512], text[512];

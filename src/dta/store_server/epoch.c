@@ -510,6 +510,7 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 			size_t bytes)
 {
 	struct dta_stores_config *is = o->config;
+	const bool revoked = !same_secret(is, now);
 	int err = in_place(o, now, error, bytes);
 
 	for (size_t i = 0; !err && i < now->store_count; i++)
@@ -535,9 +536,13 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 	SWAP(is->secret_bytes, now->secret_bytes);
 	SWAP(is->tenants, now->tenants);
 	SWAP(is->tenant_count, now->tenant_count);
-	for (struct dta_server_conn *c = o->conns; is->secret && c; c = c->next)
-		if (c->line && !c->local && !dta_control_line_proved(c->line))
-			dta_store_server_disconnect(o, c, "the stores file now requires a secret");
+	/*
+	 * The old secret may be known to an attacker, who must neither stay connected nor receive
+	 * the new keys.
+	 */
+	for (struct dta_server_conn *c = o->conns; revoked && c; c = c->next)
+		if (c->line && !c->local)
+			dta_store_server_disconnect(o, c, "the secret has changed");
 	dta_store_server_notify_tenants(o);
 	return 0;
 }
