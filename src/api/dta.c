@@ -295,7 +295,8 @@ static void answer_order(struct http_request *req, int err, const char *error)
 {
 	static const struct {
 		int err, status;
-	} table[] = {{-ENOENT, 404}, {-EINVAL, 400}, {-EBUSY, 409}, {-ENOSPC, 507}, {0, 503}};
+	} table[] = {{-ENOENT, 404}, {-EINVAL, 400}, {-EACCES, 400},
+		     {-EBUSY, 409},  {-ENOSPC, 507}, {0, 503}};
 	size_t i = 0;
 
 	if (!err) {

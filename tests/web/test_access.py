@@ -42,14 +42,17 @@ OTHER = 'fedcba9876543210fedcba9876543210'
 class Stores(Part):
     """A collector with two stores, whose runtime directory is a folder of its own."""
 
-    def __init__(self, *options, listen='127.0.0.1:0'):
+    def __init__(self, *options, listen='127.0.0.1:0', stores=STORES):
         self.folder = workdir()
         self.file = f'{self.folder}/stores.yaml'
-        with open(self.file, 'w') as f:
-            f.write(STORES.format(folder=self.folder))
+        self.write(stores)
         super().__init__(EXE, 'collect', '--dta', self.file, '--listen', listen, *options,
                          env={'RUNTIME_DIRECTORY': self.folder, 'XDG_RUNTIME_DIR': ''})
         self.at = self.ready()['listen'].removeprefix('http://').replace('0.0.0.0', '127.0.0.1')
+
+    def write(self, stores):
+        with open(self.file, 'w') as f:
+            f.write(stores.format(folder=self.folder))
 
     def ask(self, method, path, body=None, **headers):
         """(status, answer)"""
@@ -115,6 +118,16 @@ def state_changes_need_a_token():
         check(c.ask('GET', '/-/healthy')[0] == 200, 'health is public', c)
         status, _ = c.ask(*ROTATE, Authorization=f'Bearer {OTHER}')
         check(status == 403, f'a reader rotates: {status}', c)
+
+
+@case
+def refused_files_are_not_worth_a_retry():
+    everywhere = STORES.replace('dta.sock]', 'dta.sock, "0.0.0.0:0"]')
+    with Stores('--admin-token-file', token_file(), stores=everywhere + 'insecure_listen: true\n') as c:
+        for stores, why in ((everywhere, 'reachable from other hosts'), ('stores: 7\n', 'stores')):
+            c.write(stores)
+            status, answer = c.ask(*RELOAD, Authorization=f'Bearer {TOKEN}')
+            check(status == 400 and why in answer, f'{status} {answer}', c)
 
 
 @case
