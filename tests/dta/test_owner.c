@@ -338,6 +338,35 @@ static void an_ended_run_leaves_no_report_open(void **state)
 	dta_store_server_free(o);
 }
 
+/* Otherwise the missed reports would be forgotten: the translator no longer knows of the gap. */
+static void a_gap_survives_a_clock_that_is_set_back(void **state)
+{
+	json_t *j = NULL, *gap = NULL;
+	struct dta_store_server *o;
+	char error[512];
+	struct translator t;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	come(&t, socket_path(), "t");
+	say(t.line,
+	    json_pack("{s:s,s:I,s:I,s:i}", "type", "gap", "from", (json_int_t)2000000000000000000,
+		      "to", (json_int_t)1000000000000000000, "reports", 5));
+	for (int i = 0; i < 20000 && !gap; i++) {
+		json_decref(j);
+		j = dta_store_server_json(o);
+		gap = json_array_get(json_object_get(j, "gaps"), 0);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_int_equal(number(gap, "reports"), 5);
+	assert_true(json_real_value(json_object_get(gap, "from")) ==
+		    json_real_value(json_object_get(gap, "to")));
+	json_decref(j);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
 /* ---- a real translator ---- */
 
 #define INPUTS 3u
@@ -892,6 +921,7 @@ int main(void)
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(an_ended_run_leaves_no_report_open),
+		cmocka_unit_test(a_gap_survives_a_clock_that_is_set_back),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),

@@ -459,8 +459,8 @@ static void handle_gap(struct dta_store_server *o, const struct dta_server_conn 
 				   .to_ns = dta_control_number(m, "to"),
 				   .reports = dta_control_number(m, "reports")};
 
-	if (g.from_ns > g.to_ns)
-		return;
+	/* The translator's clock may have been set back in between. */
+	g.from_ns = BASE_MIN(g.from_ns, g.to_ns);
 	strcpy(g.name, c->name);
 	if (o->gaps == GAPS_MAX) {
 		o->gap[1].from_ns = BASE_MIN(o->gap[0].from_ns, o->gap[1].from_ns);
