@@ -367,6 +367,138 @@ static void a_gap_survives_a_clock_that_is_set_back(void **state)
 	dta_store_server_free(o);
 }
 
+/* ---- a peer ---- */
+
+/* A store server whose file names this peer, and a translator that tells it of a gap. */
+static struct dta_store_server *own_behind(struct translator *t, const char *stores)
+{
+	char peer[160], error[512];
+	struct dta_store_server *o;
+
+	snprintf(peer, sizeof(peer), "peer: %s/peer.sock", test_folder);
+	o = own(yaml(peer, stores), error);
+	if (!o)
+		fail_msg("%s", error);
+	come(t, socket_path(), "t");
+	say(t->line,
+	    json_pack("{s:s,s:i,s:i,s:i}", "type", "gap", "from", 1, "to", 2, "reports", 5));
+	return o;
+}
+
+static struct dta_store_server *own_peer(const char *stores)
+{
+	char text[1024], path[160], error[512];
+	struct dta_store_server *o;
+
+	snprintf(text, sizeof(text), "listen: %s/peer.sock\nstores:\n%s\n", test_folder, stores);
+	snprintf(path, sizeof(path), "%s", write_file("peer.yaml", text));
+	o = dta_store_server_new(path, error, sizeof(error));
+	if (!o)
+		fail_msg("%s", error);
+	assert_int_equal(dta_store_server_start(o, error, sizeof(error)), 0);
+	return o;
+}
+
+static bool is_reading(struct dta_store_server *o)
+{
+	bool is;
+
+	pthread_mutex_lock(&o->lock);
+	is = !o->gaps || o->catch_ns;
+	pthread_mutex_unlock(&o->lock);
+	return is;
+}
+
+/*
+ * Confirms epochs until the store server has read from its peer. Returns whether it says that the
+ * gap is filled.
+ */
+static bool is_filled(struct dta_store_server *o, struct translator *t)
+{
+	bool filled;
+	json_t *j;
+
+	for (int i = 0; i < 20000 && is_reading(o); i++) {
+		int fd;
+		json_t *m = dta_control_line_read(t->line, &fd);
+
+		if (m && !strcmp(type_of(m), "rotate"))
+			say(t->line, json_pack("{s:s,s:i,s:I,s:I}", "type", "rotated", "tenant", 0,
+					       "store", (json_int_t)number(m, "store"), "epoch",
+					       (json_int_t)number(m, "epoch")));
+		if (m && fd >= 0)
+			close(fd);
+		json_decref(m);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_false(is_reading(o));
+	j = dta_store_server_json(o);
+	filled = json_is_true(
+		json_object_get(json_array_get(json_object_get(j, "gaps"), 0), "filled"));
+	json_decref(j);
+	return filled;
+}
+
+/* Otherwise queries would trust answers that lack the missed reports. */
+static void a_gap_is_filled_only_if_all_was_copied(void **state)
+{
+	static const struct {
+		const char *ours, *theirs;
+		bool filled, complete;
+	} peers[] = {
+		{FLOWS, FLOWS, true, true},
+		{FLOWS,
+		 "- {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, seed: 2}",
+		 false, false},
+		{FLOWS,
+		 "- {name: flows, number: 1, kind: key-write, slots: 999, value: 8, seed: 1}",
+		 false, false},
+		{FLOWS "\n- {name: b, number: 2, kind: increment, columns: 9, seed: 1}", FLOWS,
+		 false, false},
+		/* This store cannot catch up, but a peer can read the other one. */
+		{FLOWS "\n- {name: b, number: 2, kind: increment, columns: 9, epochs: 1}", FLOWS,
+		 false, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(peers) / sizeof(*peers); i++) {
+		struct dta_store_server *peer = own_peer(peers[i].theirs), *o;
+		struct translator t;
+
+		o = own_behind(&t, peers[i].ours);
+		assert_int_equal(is_filled(o, &t), peers[i].filled);
+		assert_int_equal(dta_store_server_peer_reads(o), peers[i].complete);
+		leave(&t);
+		dta_store_server_free(o);
+		dta_store_server_free(peer);
+	}
+}
+
+/* The peer returns after the resize, so what it has must not go into the memory before it. */
+static void a_resized_store_still_catches_up(void **state)
+{
+	struct dta_store_server *peer, *o;
+	struct translator t, at_peer;
+	char error[512];
+
+	(void)state;
+	o = own_behind(&t, FLOWS);
+	json_decref(until(&t, "rotate"));
+	rotated(&t);
+	assert_int_equal(dta_store_server_resize(o, "flows", 2000, error, sizeof(error)), 0);
+	peer = own_peer(
+		"- {name: flows, number: 1, kind: key-write, slots: 2000, value: 8, seed: 1}");
+	snprintf(error, sizeof(error), "%s/peer.sock", test_folder);
+	come(&at_peer, error, "t");
+	put(&at_peer, 0, 0, 77);
+	assert_true(is_filled(o, &t));
+	assert_true(found(o, 77));
+	leave(&at_peer);
+	leave(&t);
+	dta_store_server_free(o);
+	dta_store_server_free(peer);
+}
+
 /* ---- a real translator ---- */
 
 #define INPUTS 3u
@@ -922,6 +1054,8 @@ int main(void)
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(an_ended_run_leaves_no_report_open),
 		cmocka_unit_test(a_gap_survives_a_clock_that_is_set_back),
+		cmocka_unit_test(a_gap_is_filled_only_if_all_was_copied),
+		cmocka_unit_test(a_resized_store_still_catches_up),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),

@@ -379,6 +379,11 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	pthread_rwlock_unlock(&o->maps);
 	s->spec->config.slots = slots;
 	s->epoch = s->oldest = c.first_epoch;
+	if (s->behind && o->catch_ns) {
+		/* Missed reports go into the previous epoch, which this memory lacks. */
+		s->behind = s->epoch + 1;
+		s->wanted = true;
+	}
 	begin_epoch(s);
 	s->told_ns = base_now_ns();
 	s->overdue = false;

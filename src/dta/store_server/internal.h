@@ -116,7 +116,7 @@ struct dta_server_known {
 struct dta_server_gap {
 	char name[64];
 	uint64_t from_ns, to_ns, reports; /* times are CLOCK_REALTIME */
-	bool filled;			  /* a peer's data has since filled the gap */
+	bool filled; /* a peer's data has since filled the gap in all stores that can catch up */
 };
 
 /* A queue pair, and the name of its translator. */
@@ -249,6 +249,8 @@ void dta_store_server_peer_wanted(struct dta_store_server *o);
 uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now);
 /* Whether a peer that reads stores from this collector gets all reports. */
 bool dta_store_server_peer_reads(struct dta_store_server *o);
+/* Whether all stores with keys can catch up, which needs two epochs. */
+bool dta_store_server_peer_fills(const struct dta_store_server *o);
 
 /*
  * mend.c: repairs objects that translators damaged; checks at most once per MEND_NS unless urgent.

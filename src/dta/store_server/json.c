@@ -211,12 +211,12 @@ static json_t *gaps_json(const struct dta_store_server *o)
 	json_t *all = json_array();
 
 	for (uint32_t i = 0; i < o->gaps; i++)
-		json_array_append_new(all, json_pack("{s:s,s:f,s:f,s:o,s:b}", "translator",
-						     o->gap[i].name, "from",
-						     (double)o->gap[i].from_ns * 1e-9, "to",
-						     (double)o->gap[i].to_ns * 1e-9, "reports",
-						     integer_json(o->gap[i].reports), "filled",
-						     (int)o->gap[i].filled));
+		json_array_append_new(
+			all, json_pack("{s:s,s:f,s:f,s:o,s:b}", "translator", o->gap[i].name,
+				       "from", (double)o->gap[i].from_ns * 1e-9, "to",
+				       (double)o->gap[i].to_ns * 1e-9, "reports",
+				       integer_json(o->gap[i].reports), "filled",
+				       (int)(o->gap[i].filled && dta_store_server_peer_fills(o))));
 	return all;
 }
 

@@ -87,25 +87,28 @@ static uint64_t copy_epoch(const struct sl_store_config *c, uint8_t *to, struct 
 	return filled;
 }
 
-/* Copies all of the peer's epochs, newest first. Returns the number of empty units filled. */
-static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
-			 struct dta_peer_store *from)
+/*
+ * Copies all of the peer's epochs, newest first, and counts the empty units filled. Returns false
+ * if it cannot tell which epochs the peer has.
+ */
+static bool catch_up(const struct dta_server_store *s, struct dta_peer *p,
+		     struct dta_peer_store *from, uint64_t *filled)
 {
 	const struct sl_store_config *c = s->objects->view.config;
 	uint8_t *to = s->objects->view.map + SL_STORE_BANKS_OFFSET +
 		      (s->epoch - 1) % c->banks * s->objects->view.bank_stride;
 	struct dta_store_epochs e;
-	uint64_t filled = 0;
 
+	*filled = 0;
 	if (!dta_store_epochs(&from->view, &e))
-		return 0;
+		return false;
 	for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 		/* Copying keeps the larger count, but counts of two epochs cannot be compared. */
 		if (c->kind == SL_STORE_INCREMENT && epoch != e.epoch)
 			break;
-		filled += copy_epoch(c, to, p, from, epoch, p->complete && epoch == e.epoch);
+		*filled += copy_epoch(c, to, p, from, epoch, p->complete && epoch == e.epoch);
 	}
-	return filled;
+	return true;
 }
 
 /* Copies list blocks that are missing or older here. */
@@ -155,12 +158,16 @@ void dta_store_server_peer_lists(struct dta_store_server *o)
 	dta_peer_close(&p);
 }
 
+static bool has_keys(const struct dta_server_store *s)
+{
+	const uint32_t kind = s->spec->config.kind;
+
+	return kind == SL_STORE_KEYWRITE || kind == SL_STORE_POSTCARD || kind == SL_STORE_INCREMENT;
+}
+
 static bool can_catch_up(const struct dta_server_store *s)
 {
-	const struct sl_store_config *c = &s->spec->config;
-
-	return c->banks > 1 && (c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_POSTCARD ||
-				c->kind == SL_STORE_INCREMENT);
+	return s->spec->config.banks > 1 && has_keys(s);
 }
 
 void dta_store_server_peer_wanted(struct dta_store_server *o)
@@ -203,7 +210,7 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 {
 	const uint64_t began = now;
 	struct dta_peer p;
-	uint32_t done = 0;
+	uint32_t done = 0, left = 0;
 	uint64_t filled;
 	const char *why;
 
@@ -218,35 +225,40 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	why = dta_peer_open(o->config, &p);
 	if (why)
 		return retry_later(o, why);
+	/* Prevents resizes while the lock is released. */
+	for (size_t i = 0; i < o->store_count; i++)
+		o->stores[i].zeroing = o->stores[i].behind != 0;
 	for (size_t i = 0; i < o->store_count && !p.failed; i++) {
 		struct dta_server_store *s = &o->stores[i];
 		struct dta_peer_store *from = s->behind ? find_like(&p, s) : NULL;
+		bool copied = false;
 
 		if (from) {
-			s->zeroing = true; /* prevents a resize while the lock is released */
 			pthread_mutex_unlock(&o->lock);
-			filled = catch_up(s, &p, from);
+			copied = catch_up(s, &p, from, &filled);
 			pthread_mutex_lock(&o->lock);
 			s->before.standing += filled;
-			s->zeroing = false;
-			done++;
+			done += copied;
 		}
-		if (!p.failed)
+		if (copied && !p.failed)
 			s->behind = 0;
+		left += s->behind != 0;
 	}
+	for (size_t i = 0; i < o->store_count; i++)
+		o->stores[i].zeroing = false;
 	if (p.failed) {
 		retry_later(o, p.why);
 		dta_peer_close(&p);
 		return o->catch_ns;
 	}
 	for (uint32_t i = 0; i < o->catch_gaps; i++)
-		o->gap[i].filled |= p.complete;
+		o->gap[i].filled |= p.complete && !left;
 	o->catch_ns = 0;
 	base_logf(BASE_INFO, "dta",
 		  "fetched missed reports from the peer peer=%s stores=%u "
-		  "torn=%llu seconds=%.2f%s",
+		  "torn=%llu seconds=%.2f%s%s",
 		  o->config->peer, done, (unsigned long long)p.torn,
-		  (double)(base_now_ns() - began) * 1e-9,
+		  (double)(base_now_ns() - began) * 1e-9, left ? ", but not of all stores" : "",
 		  p.complete ? "" : ", but the peer itself missed reports");
 	dta_peer_close(&p);
 	return UINT64_MAX;
@@ -256,6 +268,14 @@ bool dta_store_server_peer_reads(struct dta_store_server *o)
 {
 	for (uint32_t i = 0; i < o->gaps; i++)
 		if (o->gap[i].reports && !o->gap[i].filled)
+			return false;
+	return true;
+}
+
+bool dta_store_server_peer_fills(const struct dta_store_server *o)
+{
+	for (size_t i = 0; i < o->store_count; i++)
+		if (has_keys(&o->stores[i]) && !can_catch_up(&o->stores[i]))
 			return false;
 	return true;
 }
