@@ -4,6 +4,7 @@
 #include "support/test.h"
 #include "owner_talk.h"
 #include "dta/store_server/internal.h"
+#include "dta/translate/client_internal.h"
 #include "dta/translate/internal.h"
 
 /* ---- the file ---- */
@@ -146,6 +147,58 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	wait_epoch(o, 4);
 	leave(&a);
 	leave(&b);
+	dta_store_server_free(o);
+}
+
+/* Leaves no room for another message to this line's peer, which must not read meanwhile. */
+static void fill_line(struct dta_control_line *l)
+{
+	char text[60000];
+
+	memset(text, 'x', sizeof(text));
+	for (size_t n = sizeof(text) - 1; n; n /= 2) {
+		text[n] = 0;
+		while (!dta_control_line_write(l, json_pack("{s:s}", "type", text), -1))
+			;
+	}
+}
+
+/* Whether the connection of the first translator is lost. */
+static bool is_lost(struct dta_store_server *o)
+{
+	bool lost;
+
+	pthread_mutex_lock(&o->lock);
+	lost = !o->conns->line;
+	pthread_mutex_unlock(&o->lock);
+	return lost;
+}
+
+/* It would keep writing to an old epoch, or accept an old key; it learns all when it reconnects. */
+static void who_cannot_be_told_of_a_change_is_let_go(void **state)
+{
+	static const char tenants[] = "tenants: [{number: 7, rate: 5}]";
+	struct dta_store_server *o;
+	struct translator t;
+	char error[512];
+
+	(void)state;
+	o = own(yaml(tenants, FLOWS), error);
+	assert_non_null(o);
+	for (int what = 0; what < 2; what++) {
+		come(&t, socket_path(), "t");
+		pthread_mutex_lock(&o->lock);
+		fill_line(o->conns->line);
+		pthread_mutex_unlock(&o->lock);
+		if (what)
+			assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), 0);
+		else
+			assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
+		for (int i = 0; i < 2000 && !is_lost(o); i++)
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		assert_true(is_lost(o));
+		leave(&t);
+	}
 	dta_store_server_free(o);
 }
 
@@ -565,6 +618,68 @@ static bool is_ready(struct dta_worker *w, struct dta_store_server *o)
 {
 	(void)o;
 	return dta_client_ready(w->client[w->opts.n_collectors - 1]);
+}
+
+static bool is_second(struct dta_worker *w, struct dta_store_server *o)
+{
+	(void)w;
+	return is_epoch(o, 2);
+}
+
+/* The store's next epoch waits for the confirmation, or for the end of the session. */
+static void a_lost_confirmation_holds_up_no_epoch(void **state)
+{
+	const char *const collectors[] = {socket_path()};
+	struct dta_store_server *o;
+	struct dta_worker *w;
+	char error[512];
+	bool welcomed;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	w = worker_new(collectors, 1);
+	drive_until(w, o, is_ready);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
+	wait_epoch(o, 1);
+	pthread_mutex_lock(&o->lock); /* it reads nothing meanwhile, but has announced the epoch */
+	fill_line(w->client[0]->line);
+	dta_client_drive(w->client[0], base_now_ns());
+	welcomed = dta_client_welcomed(w->client[0]);
+	pthread_mutex_unlock(&o->lock);
+	assert_false(welcomed);
+	drive_until(w, o, is_ready);
+	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
+	drive_until(w, o, is_second);
+	worker_free(w);
+	dta_store_server_free(o);
+}
+
+static void a_gap_that_cannot_be_told_is_kept(void **state)
+{
+	const char *const collectors[] = {socket_path()};
+	struct dta_store_server *o;
+	struct dta_worker *w;
+	char error[512];
+	uint64_t kept;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	w = worker_new(collectors, 1);
+	drive_until(w, o, is_ready);
+	w->opts.replicas = 2;
+	w->up = 1;
+	w->gap[0].from_ns = 1;
+	w->gap[0].reports = 5;
+	pthread_mutex_lock(&o->lock); /* it reads nothing meanwhile */
+	fill_line(w->client[0]->line);
+	dta_worker_gaps(w, 1);
+	kept = w->gap[0].reports;
+	pthread_mutex_unlock(&o->lock);
+	assert_int_equal(kept, 5);
+	worker_free(w);
+	dta_store_server_free(o);
 }
 
 static bool has_all_exporters(struct dta_worker *w, struct dta_store_server *o)
@@ -1050,12 +1165,15 @@ int main(void)
 		cmocka_unit_test(every_mistake_is_one_line_that_names_its_place),
 		cmocka_unit_test(a_remark_of_any_length_is_none_of_the_values),
 		cmocka_unit_test(a_bank_is_zeroed_after_every_translator_left_it),
+		cmocka_unit_test(who_cannot_be_told_of_a_change_is_let_go),
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(an_ended_run_leaves_no_report_open),
 		cmocka_unit_test(a_gap_survives_a_clock_that_is_set_back),
 		cmocka_unit_test(a_gap_is_filled_only_if_all_was_copied),
 		cmocka_unit_test(a_resized_store_still_catches_up),
+		cmocka_unit_test(a_lost_confirmation_holds_up_no_epoch),
+		cmocka_unit_test(a_gap_that_cannot_be_told_is_kept),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),

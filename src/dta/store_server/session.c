@@ -164,6 +164,7 @@ static bool send_epoch(struct dta_server_conn *c, const struct dta_server_store 
 			   (json_int_t)s->spec->config.id, "epoch", (json_int_t)s->epoch);
 }
 
+/* A translator that misses one of these announcements learns of it when it reconnects. */
 void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
@@ -177,8 +178,8 @@ void dta_store_server_notify_object(struct dta_store_server *o, struct dta_serve
 void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
-		if (c->line && c->state == CONN_WELCOMED)
-			send_epoch(c, s);
+		if (c->line && c->state == CONN_WELCOMED && !send_epoch(c, s))
+			dta_store_server_disconnect(o, c, "could not announce a new epoch");
 }
 
 static json_t *keys_json(const struct dta_tenant_spec *t)
@@ -223,8 +224,9 @@ static bool send_tenants(const struct dta_store_server *o, struct dta_server_con
 void dta_store_server_notify_tenants(struct dta_store_server *o)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
-		if (c->line && c->state == CONN_WELCOMED)
-			send_tenants(o, c);
+		if (c->line && c->state == CONN_WELCOMED && !send_tenants(o, c))
+			dta_store_server_disconnect(
+				o, c, "could not announce the rates and keys of tenants");
 }
 
 /* ---- accounts of runs ---- */

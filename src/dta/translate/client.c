@@ -51,12 +51,12 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }
 
-void dta_client_send(struct dta_client *c, json_t *message)
+bool dta_client_send(struct dta_client *c, json_t *message)
 {
-	if (!c->line || !message)
-		json_decref(message);
-	else
-		dta_control_line_write(c->line, message, -1);
+	if (c->line && message)
+		return !dta_control_line_write(c->line, message, -1);
+	json_decref(message);
+	return false;
 }
 
 static bool is_local(const struct dta_client *c)
@@ -356,8 +356,10 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 		end_session(c, now, "another process removed the memory of its stores");
 	if (c->line && c->out) {
 		dta_client_output_drive(c, now);
-		dta_client_confirm_rotations(c);
 		dta_client_output_notify(c);
+		/* The store's next epochs wait for it, unless the session ends. */
+		if (!dta_client_confirm_rotations(c))
+			end_session(c, now, "could not confirm a new epoch");
 	}
 	/* Send the rest; reading will detect a lost peer. */
 	if (c->line && dta_control_line_pending(c->line))

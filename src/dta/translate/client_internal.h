@@ -86,8 +86,11 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *message);
 const char *dta_client_rotate(struct dta_client *c, const json_t *message);
 /* Called when all stores are announced; removes stores left from the previous session. */
 void dta_client_stores_ready(struct dta_client *c);
-/* Sends "rotated" for each rotation whose preceding operations are all complete. */
-void dta_client_confirm_rotations(struct dta_client *c);
+/*
+ * Sends "rotated" for each rotation whose preceding operations are all complete. Returns false if
+ * that fails.
+ */
+bool dta_client_confirm_rotations(struct dta_client *c);
 /* Whether pages of an object are lost because another process truncated its file. */
 bool dta_client_taken_away(const struct dta_client *c);
 /* Frees objects that no store uses. */

@@ -231,7 +231,7 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *m)
 	return NULL;
 }
 
-void dta_client_confirm_rotations(struct dta_client *c)
+bool dta_client_confirm_rotations(struct dta_client *c)
 {
 	for (uint32_t i = 0; i < c->rotations;) {
 		const struct dta_client_rotation *r = &c->rotation[i];
@@ -240,9 +240,11 @@ void dta_client_confirm_rotations(struct dta_client *c)
 			i++;
 			continue;
 		}
-		dta_client_send(c, json_pack("{s:s, s:i, s:i, s:I}", "type", "rotated", "tenant",
-					     (int)r->tenant, "store", (int)r->store, "epoch",
-					     (json_int_t)r->epoch));
+		if (!dta_client_send(c, json_pack("{s:s, s:i, s:i, s:I}", "type", "rotated",
+						  "tenant", (int)r->tenant, "store", (int)r->store,
+						  "epoch", (json_int_t)r->epoch)))
+			return false;
 		c->rotation[i] = c->rotation[--c->rotations];
 	}
+	return true;
 }

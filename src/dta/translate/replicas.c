@@ -48,11 +48,11 @@ void dta_worker_gaps(struct dta_worker *w, uint64_t was_up)
 			g->from_ns = now - GAP_EARLY_NS;
 		if (!up || !g->from_ns)
 			continue;
-		dta_client_send(w->client[i],
-				json_pack("{s:s,s:I,s:I,s:I}", "type", "gap", "from",
-					  (json_int_t)g->from_ns, "to", (json_int_t)now, "reports",
-					  (json_int_t)g->reports));
-		g->from_ns = g->reports = 0;
+		if (dta_client_send(w->client[i],
+				    json_pack("{s:s,s:I,s:I,s:I}", "type", "gap", "from",
+					      (json_int_t)g->from_ns, "to", (json_int_t)now,
+					      "reports", (json_int_t)g->reports)))
+			g->from_ns = g->reports = 0;
 	}
 }
 
