@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include "collect/judge/edges.h"
 #include "collect/judge/features.h"
@@ -107,6 +108,10 @@ static void name_pod(struct act_pod_name *name, const struct collect_tap_row *ro
 	copy_label(name->container, region_label(info, "container"));
 	copy_label(name->host, row->hostname);
 	name->process = tcp ? 0 : info->pid;
+	/* Tenants of different hosts may have the same key. */
+	if (!row->tenant->exempt)
+		name->tenant = base_hash(row->tenant->who.key, row->hostname,
+					 strlen(row->hostname));
 }
 
 /* Returns NULL if out of memory. */
