@@ -10,6 +10,7 @@
 #include "act/explain.h"
 #include "base/base.h"
 #include "base/hash.h"
+#include "base/share.h"
 #include "base/table.h"
 
 #define SECOND_NS 1000000000ll
@@ -48,6 +49,7 @@ struct incident {
 	struct act_incident i; /* number 0 means unused */
 	struct incident_own own[ACT_MEMBERS];
 	int64_t opened_ns, told_ns;
+	uint64_t tenant;   /* of its first anomaly: it takes a place of this tenant's share */
 	unsigned int news; /* not reported yet */
 	bool told, changed;
 	enum act_incident_kind told_kind;
@@ -494,31 +496,39 @@ static void add_member(struct act_incidents *s, struct incident *x, const struct
 	update_member(x, k, a);
 }
 
-/* Returns NULL if too many incidents are open. */
+/* Returns NULL if too many incidents are open, of all tenants or of the anomaly's. */
 static struct incident *open_incident(struct act_incidents *s, const struct act_anomaly *a,
 				      int64_t now_ns)
 {
+	struct base_share places = {.capacity = s->o.max_open,
+				    .reserve = s->o.max_open / BASE_SHARE_RESERVE};
+	const uint64_t tenant = a->name.tenant;
 	struct incident *free_at = NULL, *oldest = NULL;
-	size_t open = 0;
+	uint64_t held = 0;
+	bool may;
 
 	for (struct incident *x = s->list; x < s->list + s->o.max_listed; x++) {
-		if (!x->i.number)
+		if (!x->i.number) {
 			free_at = x;
-		else if (is_open(x))
-			open++;
-		else if (!oldest || x->i.number < oldest->i.number)
+		} else if (is_open(x)) {
+			places.used++;
+			held += x->tenant == tenant;
+		} else if (!oldest || x->i.number < oldest->i.number) {
 			oldest = x;
+		}
 	}
-	s->stats.forgotten += !free_at && oldest && open < s->o.max_open;
+	may = base_share_may(&places, held, 1, !tenant);
+	s->stats.forgotten += !free_at && oldest && may;
 	free_at = free_at ? free_at : oldest;
-	if (!free_at || open >= s->o.max_open) {
-		s->stats.refused++;
+	if (!free_at || !may) {
+		s->stats.refused += a->id > s->newest; /* once, as each update tries again */
 		return NULL;
 	}
 	memset(free_at, 0, sizeof(*free_at));
 	free_at->i.number = ++s->last_number;
 	free_at->i.begin_ns = a->begin_ns;
 	free_at->opened_ns = now_ns;
+	free_at->tenant = tenant;
 	act_anomaly_event_id(a, free_at->i.id);
 	return free_at;
 }
@@ -580,6 +590,26 @@ static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, 
 		add_member(s, to, a, best, now_ns);
 }
 
+/*
+ * Returns true if an incident with more members than it can list has the anomaly; an open one then
+ * goes on for as long as the anomaly does.
+ */
+static bool is_left_out(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns)
+{
+	bool found = false;
+
+	for (struct incident *x = NULL; (x = get_next(s, x));) {
+		enum relation how = x->i.left_out && !x->i.joined && is_touching(s, x, a)
+					    ? relate(s, x, a, now_ns)
+					    : UNRELATED;
+
+		found |= how != UNRELATED;
+		if (is_open(x) && how == BY_SERVICE)
+			x->i.last_ns = BASE_MAX(x->i.last_ns, a->last_ns);
+	}
+	return found;
+}
+
 void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns)
 {
 	struct incident *x;
@@ -592,10 +622,9 @@ void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, in
 	} else if (a->id > s->newest || (!a->end_ns && find_member(s, a->id, false, &k))) {
 		/* new, or it outlasts an incident on its host that has ended */
 		place_anomaly(s, a, now_ns);
-	} else { /* not listed as a member, but it still prolongs its incident */
-		for (struct incident *y = NULL; (y = get_next(s, y));)
-			if (is_open(y) && y->i.left_out && relate(s, y, a, now_ns) == BY_SERVICE)
-				y->i.last_ns = BASE_MAX(y->i.last_ns, a->last_ns);
+	} else if (!is_left_out(s, a, now_ns) && !a->end_ns) {
+		/* refused before: there may be room now */
+		place_anomaly(s, a, now_ns);
 	}
 	s->newest = BASE_MAX(s->newest, a->id);
 	pthread_mutex_unlock(&s->lock);

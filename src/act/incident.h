@@ -81,7 +81,11 @@ struct act_incidents_opts {
 	 */
 	uint64_t confirm_ns;
 	uint64_t again_ns; /* interval between reports of ACT_NEWS_AGAIN; 0 means 60 s */
-	size_t max_open;   /* maximum number of open incidents; 0 means 64 */
+	/*
+	 * Maximum number of open incidents, shared among tenants (base/share.h): one tenant can
+	 * hold at most half. 0 means 64.
+	 */
+	size_t max_open;
 	size_t max_listed; /* length of the list; must exceed max_open; 0 means 256 */
 };
 
@@ -136,7 +140,7 @@ bool act_incidents_is_load(struct act_incidents *s, uint64_t instance);
 struct act_incidents_stats {
 	uint64_t open_faults, open_loads; /* now */
 	uint64_t faults, loads;		  /* total number reported */
-	/* anomalies without an incident, because too many were open */
+	/* anomalies without an incident at first, because too many were open */
 	uint64_t refused;
 	uint64_t left_out;	 /* anomalies that are not listed as members */
 	uint64_t forgotten;	 /* incidents dropped from the list for newer ones */

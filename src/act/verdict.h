@@ -133,6 +133,7 @@ struct act_pod_name {
 	char kube_namespace[ACT_POD_LABEL_BYTES], host[ACT_POD_LABEL_BYTES];
 	char container[ACT_POD_LABEL_BYTES];
 	uint32_t process; /* PID on its host; 0 if not known */
+	uint64_t tenant;  /* the pod counts for the share of this tenant; 0 if it has no limit */
 };
 
 #define ACT_FAULT_OVER_NS 10000000000ll /* a fault that does not show for this long is over */

@@ -46,6 +46,14 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void start_with_places(size_t max_open)
+{
+	act_incidents_free(incidents);
+	incidents = act_incidents_new(&(struct act_incidents_opts){
+		.settle_ns = 5 * S, .confirm_ns = S, .max_open = max_open});
+	assert_non_null(incidents);
+}
+
 /* An anomaly of a service's pod that began at `from` s. */
 static struct act_anomaly begin(const char *service, double from, double peak)
 {
@@ -666,6 +674,80 @@ static void it_ends_without_a_last_word(void **state)
 	assert_int_equal(news.ended, 2);
 }
 
+/* Two incidents are the maximum here. The third fault lasts until one of them has ended. */
+static void a_refused_fault_is_told_once_there_is_room(void **state)
+{
+	struct act_anomaly a = begin("cart", 0, 5), b = begin("mail", 0, 5), c = begin("db", 0, 5);
+	struct act_incidents_stats stats;
+
+	(void)state;
+	start_with_places(2);
+	take_at(&a, 0), take_at(&b, 0), take_at(&c, 0);
+	take_at(&c, 2);
+	act_incidents_stats(incidents, &stats);
+	assert_int_equal(stats.refused, 1);
+	assert_int_equal(news.began, 2);
+	end_at(&a, 3);
+	take_at(&b, 8), take_at(&c, 8);
+	poll_at(9);
+	assert_int_equal(news.ended, 1);
+	take_at(&c, 9);
+	poll_at(11);
+	assert_int_equal(news.began, 3);
+	assert_string_equal(news.last.cause.name.service, "db");
+	assert_int_equal(news.last.begin_ns, T);
+	act_incidents_stats(incidents, &stats);
+	assert_int_equal(stats.refused, 1);
+}
+
+/* All pods of a service are one incident, and those beyond its list open no other. */
+static void unlisted_members_stay_with_their_incident(void **state)
+{
+	struct act_anomaly a[ACT_MEMBERS + 2];
+	const size_t n = sizeof(a) / sizeof(*a);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		a[i] = begin("cart", 0, 5);
+		a[i].instance += 2 * i;
+		take_at(&a[i], 0);
+	}
+	for (size_t i = 0; i < n; i++)
+		take_at(&a[i], 2);
+	assert_int_equal(list(), 1);
+	assert_int_equal(listed[0].left_out, 2);
+	for (size_t i = 0; i < ACT_MEMBERS; i++)
+		end_at(&a[i], 3);
+	poll_at(9);
+	assert_int_equal(news.ended, 1);
+	take_at(&a[n - 1], 9);
+	poll_at(11);
+	assert_int_equal(news.began, 1);
+}
+
+static void no_tenant_takes_all_places(void **state)
+{
+	struct act_anomaly of[8], other;
+	char name[16];
+
+	(void)state;
+	start_with_places(8);
+	for (size_t i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "loud-%c", (char)('a' + i));
+		of[i] = begin(name, 0, 5);
+		of[i].name.tenant = 1;
+		take_at(&of[i], 0);
+	}
+	assert_int_equal(list(), 3);
+	other = begin("mail", 0, 5);
+	other.name.tenant = 2;
+	take_at(&other, 0);
+	assert_int_equal(list(), 4);
+	other = begin("db", 0, 5);
+	take_at(&other, 0);
+	assert_int_equal(list(), 5);
+}
+
 int main(void)
 {
 	setenv("TZ", "UTC", 1);
@@ -690,6 +772,9 @@ int main(void)
 		CASE(a_pod_that_stops_outranks_those_that_take_its_work),
 		CASE(refused_connections_end_when_the_service_is_back),
 		CASE(bounds_hold_and_are_counted),
+		CASE(a_refused_fault_is_told_once_there_is_room),
+		CASE(unlisted_members_stay_with_their_incident),
+		CASE(no_tenant_takes_all_places),
 		CASE(it_ends_without_a_last_word),
 	};
 

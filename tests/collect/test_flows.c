@@ -327,7 +327,7 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
 	struct collect_collector *c;
-	struct make_flows m;
+	struct make_flows m, small;
 	struct region_flow f;
 
 	(void)state;
@@ -347,8 +347,23 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	assert_true(VALUE("sent_bytes_total", "port=\"other\"") == 118);
 	assert_true(LOST("groups") == 118);
 	assert_true(self_value(c, "sidelight_collector_tcp_slots_refused", NULL) == 72);
+	/* One of them ends: it counts as left out. */
+	f = flow(151, 1150);
+	end(h, &m, 150, &f);
+	publish(h, &m, 200, 3 * SECOND);
+	WITHIN(3000, LOST("no_slot") == 1);
+	assert_true(VALUE("sent_bytes_total", NULL) == 128);
+	/* A smaller table has room. */
+	mock_restart(h);
+	make_flows(&small, 256, 16, 10);
+	f = flow(1, 80);
+	make_flow(&small, 0, &f);
+	make_flows_publish(&small, 1, SECOND);
+	put_flows(h, 0, 2, &small);
+	WITHIN(5000, self_value(c, "sidelight_collector_tcp_slots_refused", NULL) == 0);
 	collect_collector_free(c);
 	make_flows_free(&m);
+	make_flows_free(&small);
 }
 
 /* Puts connections to 20 remote ports into the slots: the higher the port, the more bytes. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include "collect/judge/edges.h"
 #include "collect/judge/features.h"
@@ -38,6 +39,7 @@
 /* after this long without a trace, the call graph is derived from connections */
 #define SILENT_NS 60000000000u
 #define MADE	  10u /* number of traces synthesized from connections at a time */
+#define ASKED	  64u /* number of pods per worker whose columns the judge asks for at a time */
 /* a moment that is earlier than the previous one by this much means that the clock was set back */
 #define BACK_NS 10000000000
 
@@ -51,6 +53,7 @@ struct analysis_pod {
 	int64_t moment;
 	int64_t phase_ns; /* phase within the interval, so that rows of one round share it */
 	bool queued;	  /* the pod's columns have been queued */
+	bool again;	  /* the same columns had been queued before */
 };
 
 struct analysis_worker {
@@ -58,6 +61,8 @@ struct analysis_worker {
 	struct collect_rows queue;
 	int64_t moment, given; /* given: the last moment handed over completely */
 	uint32_t pods;
+	/* Instances whose columns the judge has refused, by ask_at(); also written by the judge. */
+	uint64_t ask[ASKED];
 	/* Read by any thread. */
 	uint64_t busy_ns, lost_rows, refused_pods;
 };
@@ -85,6 +90,12 @@ struct collect_analysis {
 /* Stands for a pod that was refused, or is not analysed. */
 static struct analysis_pod no_pod;
 
+/* Pods may share a place: one that finds another's instance is asked after a later row. */
+static uint64_t *ask_at(struct analysis_worker *w, uint64_t instance)
+{
+	return &w->ask[base_hash_u64(instance) % ASKED];
+}
+
 /* ---- the tap ---- */
 
 static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
@@ -107,6 +118,10 @@ static void name_pod(struct act_pod_name *name, const struct collect_tap_row *ro
 	copy_label(name->container, region_label(info, "container"));
 	copy_label(name->host, row->hostname);
 	name->process = tcp ? 0 : info->pid;
+	/* Tenants of different hosts may have the same key. */
+	if (!row->tenant->exempt)
+		name->tenant = base_hash(row->tenant->who.key, row->hostname,
+					 strlen(row->hostname));
 }
 
 /* Returns NULL if out of memory. */
@@ -137,6 +152,7 @@ static bool queue_layout(struct analysis_worker *w, const struct analysis_pod *p
 				       .moment = w->moment,
 				       .kind = COLLECT_ROWS_LAYOUT,
 				       .columns = f->count,
+				       .again = p->again,
 				       .bytes = sizeof(p->name)};
 	char *at;
 
@@ -161,10 +177,16 @@ static void queue_row(struct analysis_worker *w, struct analysis_pod *p,
 				       .ns = row->ns,
 				       .moment = w->moment,
 				       .kind = COLLECT_ROWS_VALUES};
+	uint64_t *ask = ask_at(w, p->instance);
 	uint8_t *at = NULL;
 
-	if (!collect_features_fit(&p->f, row)) {
+	if (relaxed_load(*ask) == p->instance) {
+		relaxed_store(*ask, 0);
+		p->again = p->again || p->queued;
 		p->queued = false;
+	}
+	if (!collect_features_fit(&p->f, row)) {
+		p->queued = p->again = false;
 		if (collect_features_make(&p->f, row)) {
 			relaxed_bump(w->lost_rows, 1);
 			return;
@@ -356,6 +378,8 @@ static void take_layout(struct collect_analysis *a, int64_t moment,
 	struct collect_judged *p = collect_judge_own(a->judge, e->instance), *made = NULL;
 	struct collect_judge_pod is;
 
+	if (e->again && p && p->columns) /* not refused any more */
+		return;
 	/* Without columns there is nothing to judge or to record. */
 	if (!e->columns) {
 		if (p)
@@ -375,7 +399,7 @@ static void take_layout(struct collect_analysis *a, int64_t moment,
 		      collect_record_layout(a->record, moment, &is, p->column, p->columns);
 	return;
 refused:
-	relaxed_bump(a->s.refused_pods, 1);
+	relaxed_bump(a->s.refused_pods, !e->again);
 	if (p)
 		p->columns = 0;
 	if (!made)
@@ -384,14 +408,18 @@ refused:
 	collect_judged_free(made);
 }
 
-static void take_row(struct collect_analysis *a, const struct collect_rows_entry *e,
-		     const uint8_t *bytes)
+static void take_row(struct collect_analysis *a, struct analysis_worker *w,
+		     const struct collect_rows_entry *e, const uint8_t *bytes)
 {
 	const struct collect_judged *p = collect_judge_own(a->judge, e->instance);
 
-	/* the pod was refused, or has nothing to judge */
-	if (!p || p->columns != e->columns || !e->columns)
+	if (!e->columns) /* nothing to judge */
 		return;
+	if (!p || p->columns != e->columns) { /* refused: there may be room at the next row */
+		relaxed_bump(a->s.refused_rows, 1);
+		relaxed_store(*ask_at(w, e->instance), e->instance);
+		return;
+	}
 	if (e->moment <= a->moment ||
 	    collect_judge_row(a->judge, e->instance, e->ns, (const double *)(const void *)bytes)) {
 		relaxed_bump(a->s.late, 1);
@@ -495,7 +523,7 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 			if (e.kind == COLLECT_ROWS_LAYOUT)
 				take_layout(a, now, &e, bytes);
 			else if (e.kind == COLLECT_ROWS_VALUES)
-				take_row(a, &e, bytes);
+				take_row(a, &a->worker[i], &e, bytes);
 			else
 				take_gone(a, now, &e);
 			collect_rows_next(q);

@@ -83,11 +83,15 @@ const struct collect_analysis_opts *collect_analysis_opts(const struct collect_a
 struct collect_analysis_stats {
 	struct collect_judge_stats judge;
 	struct collect_models_stats models;
-	uint64_t busy_ns;      /* CPU time of all workers */
-	uint64_t refused_pods; /* pods refused because there were too many, or no memory */
-	uint64_t late;	       /* rows that arrived after their moment was judged */
-	uint64_t queue_lost;   /* rows dropped for lack of room in the queue to the judge */
-	uint64_t lost_rows;    /* rows missing from the record */
+	uint64_t busy_ns; /* CPU time of all workers */
+	/*
+	 * Pods refused because there were too many, or no memory, and their rows until the judge
+	 * accepts them.
+	 */
+	uint64_t refused_pods, refused_rows;
+	uint64_t late;	     /* rows that arrived after their moment was judged */
+	uint64_t queue_lost; /* rows dropped for lack of room in the queue to the judge */
+	uint64_t lost_rows;  /* rows missing from the record */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);
 

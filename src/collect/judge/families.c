@@ -158,6 +158,7 @@ static const struct collect_self_family analysis_families[] = {
 	 SINGLE(OF_LIVE(NULL, analysis.busy_ns))},
 	{"sidelight_analysis_lost", COUNTER, "", "Items that the analysis skipped, by cause.",
 	 BY_LABEL("cause", OF_LIVE("pods", analysis.refused_pods),
+		  OF_LIVE("refused_rows", analysis.refused_rows),
 		  OF_LIVE("features", analysis.judge.refused_features),
 		  OF_LIVE("late_rows", analysis.late),
 		  OF_LIVE("backward_rows", analysis.judge.late),

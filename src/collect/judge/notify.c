@@ -17,7 +17,8 @@
 #define RENEWALS 3u /* how often a verdict is renewed during its validity */
 /* minimum time between two full repeats to a host that reconnects */
 #define AGAIN_NS     5000000000u
-#define QUEUE	     32u /* maximum number of verdicts in flight to a host */
+#define OPEN_NS	     1000000000u /* time between two attempts to open a connection */
+#define QUEUE	     32u	 /* maximum number of verdicts in flight to a host */
 #define BUFFER_BYTES 4096u
 
 struct notify_pod {
@@ -32,7 +33,7 @@ struct notify_pod {
 
 struct peer {
 	struct fabric *fabric; /* NULL until first used, or if it could not be opened */
-	bool refused;	       /* the connection could not be opened */
+	uint64_t open_ns;      /* when to try again if it could not be opened */
 	bool anew;	       /* reconnected: earlier verdicts may be lost */
 	bool away;	       /* logged that no verdict can be written */
 	uint64_t epoch, again_ns;
@@ -89,22 +90,27 @@ static struct notify_pod *find_pod(struct collect_notify *t, uint64_t instance)
 
 /* ---- hosts ---- */
 
-static struct fabric *fabric_of(struct collect_notify *t, size_t host)
+static struct fabric *fabric_of(struct collect_notify *t, size_t host, uint64_t now_ns)
 {
 	struct peer *p = &t->peer[host];
 	struct fabric_opts o = t->c->opts.fabric;
 
-	if (p->fabric || p->refused)
+	if (p->fabric || now_ns < p->open_ns)
 		return p->fabric;
 	o.notify = true;
 	o.queue_depth = QUEUE;
 	o.buffer_bytes = BUFFER_BYTES;
 	p->fabric = fabric_open(t->c->host[host].target, &o);
-	p->refused = !p->fabric;
-	if (p->refused)
-		base_logf(BASE_WARN, "notify", "cannot write verdicts host=%s error=\"%s\"",
+	if (p->fabric)
+		return p->fabric;
+	/* The reason may pass: memory is short, or the RDMA device is away. */
+	p->open_ns = now_ns + OPEN_NS;
+	if (!p->away)
+		base_logf(BASE_WARN, "notify",
+			  "cannot write verdicts, will retry host=%s error=\"%s\"",
 			  t->c->host[host].target, fabric_error());
-	return p->fabric;
+	p->away = true;
+	return NULL;
 }
 
 static void send_verdict(struct collect_notify *t, struct collect_index *x, struct notify_pod *p,
@@ -127,7 +133,7 @@ static void send_verdict(struct collect_notify *t, struct collect_index *x, stru
 	    !relaxed_load(r->host->wanted))
 		return;
 	p->host = (size_t)(r->host - t->c->host);
-	f = fabric_of(t, p->host);
+	f = fabric_of(t, p->host, now_ns);
 	err = f ? fabric_notify(f, relaxed_load(r->entry), &v) : -ENOTCONN;
 	if (err) {
 		p->due_ns = 0;
@@ -179,7 +185,7 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 		struct peer *p = &t->peer[i];
 		uint64_t epoch = p->epoch;
 
-		if (p->fabric && !relaxed_load(t->c->host[i].wanted)) {
+		if (!relaxed_load(t->c->host[i].wanted)) { /* its place may get another host */
 			fabric_close(p->fabric);
 			*p = (struct peer){.fabric = NULL};
 		}

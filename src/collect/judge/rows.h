@@ -31,6 +31,7 @@ struct collect_rows_entry {
 	int64_t ns, moment;
 	enum collect_rows_kind kind;
 	uint32_t columns;
+	bool again;   /* a layout that the judge has refused before */
 	size_t bytes; /* number of bytes that follow */
 };
 

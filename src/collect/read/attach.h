@@ -95,6 +95,7 @@ struct collect_tap_row {
 	uint64_t instance;
 	const struct region_info *info;
 	const char *hostname;
+	const struct collect_tenant *tenant;
 	/* number of the calling worker, 0 .. workers - 1; a region keeps its worker */
 	unsigned int worker;
 	uint32_t state; /* enum sl_region_state; the values of a dead region are final */

@@ -67,6 +67,7 @@ void collect_tap_row(struct collect_link *l, struct collect_region *r, const uin
 		.instance = r->instance,
 		.info = r->info,
 		.hostname = collect_host_name(r->host),
+		.tenant = r->tenant,
 		.worker = w->number,
 		.state = r->state,
 		.layout = shape->generation,

@@ -28,13 +28,15 @@
 #define BLOCKS	    256u /* maximum blocks read from a lane at a time */
 #define STORES_MS   1000 /* time between two searches for stores */
 #define POLL_MS	    20	 /* pause when there was nothing to read */
-#define AGAIN_MS    1000 /* pause after a failed delivery */
+#define AGAIN_MS    1000 /* minimum pause of a lane after a failed delivery */
+#define SAVE_MS	    1000 /* minimum time between two writes of the offsets, which take a while */
 #define OFFSETS_MAX (16u << 20)
 
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
 	uint64_t next, saved; /* positions: to be read, and first that is not acknowledged */
+	uint64_t again_ns;    /* when to try again after a failed delivery */
 	bool begun;
 };
 
@@ -65,7 +67,9 @@ static void key_of(const struct lane *l, char *key, size_t bytes)
 static bool write_offsets(const struct collect_reports *r, const char *path)
 {
 	FILE *f = base_create_file(path);
-	bool good = f && !json_dumpf(r->offsets, f, JSON_INDENT(1) | JSON_SORT_KEYS);
+	/* Synced before it is renamed: a power failure must leave the old file or the new one. */
+	bool good = f && !json_dumpf(r->offsets, f, JSON_INDENT(1) | JSON_SORT_KEYS) &&
+		    !fflush(f) && !fsync(fileno(f));
 
 	return f && !fclose(f) && good;
 }
@@ -125,6 +129,7 @@ static void add_store(struct collect_reports *r, const char *name)
 {
 	struct dta_held held;
 	uint32_t lists = 0, lanes = 0;
+	const size_t before = r->lanes;
 
 	if (is_known(r, name) || !dta_store_server_hold(r->stores, name, &held))
 		return;
@@ -134,15 +139,17 @@ static void add_store(struct collect_reports *r, const char *name)
 	}
 	dta_store_server_release(r->stores);
 	for (uint32_t i = 0; i < lists * lanes; i++) {
-		struct lane *l;
+		char *store = BASE_GROW(r->lane, r->lanes, r->lane_room) ? strdup(name) : NULL;
 
-		if (!BASE_GROW(r->lane, r->lanes, r->lane_room))
-			return;
-		l = &r->lane[r->lanes];
-		*l = (struct lane){.store = strdup(name),
-				   .reader = {.list = i / lanes, .lane = i % lanes}};
-		r->lanes += l->store != NULL;
+		if (!store)
+			goto undo;
+		r->lane[r->lanes++] = (struct lane){
+			.store = store, .reader = {.list = i / lanes, .lane = i % lanes}};
 	}
+	return;
+undo: /* the next search finds the whole store */
+	while (r->lanes > before)
+		free(r->lane[--r->lanes].store);
 }
 
 static void find_stores(struct collect_reports *r)
@@ -342,16 +349,19 @@ static const uint8_t *item_at(const struct collect_reports *r, const struct batc
 }
 
 /*
- * Produces the new items of a lane. Returns false if an item was not delivered; production then
- * resumes at the last acknowledged position.
+ * Produces the new items of a lane. If an item was not delivered, production later resumes at the
+ * last acknowledged position. Returns false if the thread must stop.
  */
 static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 {
+	const uint64_t start = base_now_ns();
 	struct export_kafka_stats before, after;
 	enum export_kafka_kind kind;
 	struct batch b;
 	bool good = true;
 
+	if (start < l->again_ns)
+		return true;
 	read_lane(r, l, &b);
 	if (!b.blocks)
 		return true;
@@ -369,8 +379,12 @@ static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 		return false;
 	if (!good || after.dropped_failed != before.dropped_failed ||
 	    after.dropped_full != before.dropped_full) {
+		const uint64_t now = base_now_ns();
+
+		/* A lane whose failures take long leaves the other lanes as much time. */
 		l->next = l->saved;
-		return false;
+		l->again_ns = now + BASE_MAX(AGAIN_MS * 1000000ull, now - start);
+		return true;
 	}
 	l->saved = l->next;
 	/*
@@ -388,23 +402,30 @@ static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 static void *reports_main(void *arg)
 {
 	struct collect_reports *r = arg;
-	uint64_t look = 0;
+	uint64_t look = 0, save = 0;
+	bool unsaved = false;
 	int wait = 0;
 
 	pthread_setname_np(pthread_self(), "reports");
 	while (!base_stop_wait(r->thread.stop, wait)) {
-		bool any = false, good = true;
+		bool any = false, on = true;
 
 		if (base_now_ns() >= look) {
 			find_stores(r);
 			look = base_now_ns() + STORES_MS * 1000000ull;
 		}
-		for (size_t i = 0; i < r->lanes && good; i++)
-			good = follow_lane(r, &r->lane[i], &any);
-		if (any)
+		for (size_t i = 0; i < r->lanes && on; i++)
+			on = follow_lane(r, &r->lane[i], &any);
+		unsaved |= any;
+		if (unsaved && base_now_ns() >= save) {
 			save_offsets(r);
-		wait = !good ? AGAIN_MS : any ? 0 : POLL_MS;
+			unsaved = false;
+			save = base_now_ns() + SAVE_MS * 1000000ull;
+		}
+		wait = any ? 0 : POLL_MS;
 	}
+	if (unsaved)
+		save_offsets(r);
 	return NULL;
 }
 

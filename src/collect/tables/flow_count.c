@@ -164,6 +164,16 @@ static void count_unseen(struct collect_link *l, const struct region_flow_record
 	relaxed_bump(collect_tables_of(l)->flow_stats.unseen, 1);
 }
 
+/*
+ * Counts a flow whose slot is not read because of --tcp-flows, and nothing else of it: it may be
+ * older than the collector, so that its bytes would let the sums jump.
+ */
+static void count_unread(struct collect_link *l, const struct region_flow_record *e)
+{
+	if (e->remote_port && !e->failed)
+		relaxed_bump(collect_tables_of(l)->flow_stats.unread, 1);
+}
+
 static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 			   const struct region_flow_record *e, uint64_t acked, uint64_t received)
 {
@@ -321,6 +331,8 @@ static void take_end(struct collect_link *l, struct collect_flow_table *t,
 		s->end = *e;
 	} else if (s) {
 		count_unseen(l, e);
+	} else {
+		count_unread(l, e);
 	}
 }
 

@@ -166,9 +166,7 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 	relaxed_store(collect_tables_of(l)->flow_stats.slots, t->slots);
 	collect_section_plan(&section[FLOW_SLOTS], 0, t->slots);
 	collect_flow_drops_plan(t, now_ns);
-	if (t->slots < hot->used)
-		relaxed_store(collect_tables_of(l)->table_stats[TABLE_FLOWS].refused,
-			      hot->used - t->slots);
+	relaxed_store(collect_tables_of(l)->table_stats[TABLE_FLOWS].refused, hot->used - t->slots);
 	/*
 	 * Flows that ended before the first pass do not count, unless an earlier table of the host
 	 * was read up to the start of this one.

@@ -35,6 +35,7 @@ struct collect_flow_stats {
 	/* flows whose final bytes come from the journal, and the rest from the last pass */
 	uint64_t from_journal;
 	uint64_t lost;	  /* number of flows whose end was missed */
+	uint64_t unread;  /* number of flows that ended in a slot that is not read */
 	uint64_t other;	  /* number of flows counted as "other" */
 	uint64_t dropped; /* 0 if the host has not dropped segments */
 };

@@ -59,6 +59,7 @@ static void set_table(struct collect_host_tables *h, int i, struct collect_regio
 	h->table[i].region = r;
 	pthread_mutex_unlock(&h->lock);
 	relaxed_store(h->table_stats[i].present, r != NULL);
+	relaxed_store(h->table_stats[i].refused, 0);
 }
 
 void collect_tables_found(struct collect_link *l, struct collect_region *r,
