@@ -334,7 +334,7 @@ static void check_children(struct agent *a)
 		;
 	base_children_check();
 	if (a->o.bridges && base_child_has_ended(a->o.bridges))
-		base_child_again(a->o.bridges);
+		base_child_again(a->o.bridges, NULL);
 }
 
 int agent_run(struct agent *a, int stop_fd)

@@ -83,6 +83,8 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	 "Runs of the flow eBPF programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
 	 "Cgroups whose names did not fit in the table"},
+	{"tcp_filters_refused", OFFSET(tcp_filters_refused),
+	 "Filters set by REST that a restarted loader refused; it then records no connections"},
 };
 
 static const struct {

@@ -195,6 +195,7 @@ void agent_tcp_event(struct agent *a)
 
 	if (!err) {
 		t->missed = tcp_loader_missed(t->loader);
+		a->n.tcp_filters_refused = tcp_loader_filters_refused(t->loader);
 		return;
 	}
 	if (*why)
@@ -281,11 +282,12 @@ json_t *agent_tcp_json(struct agent *a)
 					  (json_int_t)r->info->size, "local", r->fd >= 0));
 	}
 	agent_tcp_use(a, &use);
-	return json_pack("{s:{s:o,s:I,s:I,s:I,s:I,s:I,s:I}}", "tcp", "parts", parts, "open",
+	return json_pack("{s:{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I}}", "tcp", "parts", parts, "open",
 			 (json_int_t)use.open, "closed", (json_int_t)use.closed, "refused",
 			 (json_int_t)a->n.tcp_refused, "missed", (json_int_t)a->n.tcp_missed,
 			 "identities", (json_int_t)use.identities, "identities_refused",
-			 (json_int_t)a->n.tcp_cgroups_refused);
+			 (json_int_t)a->n.tcp_cgroups_refused, "filters_refused",
+			 (json_int_t)a->n.tcp_filters_refused);
 }
 
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)

@@ -309,6 +309,55 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
 
 
 @case
+def a_refused_filter_of_a_new_loader_matches_nothing():
+    other = f'{workdir()}/netns'
+    if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode:
+        print('     (no mount namespace of its own: tried where there is one)')
+        return
+    with open(other, 'w'):
+        subprocess.run(['unshare', f'--net={other}', 'true'], check=True)
+    atexit.register(subprocess.run, ['umount', '-l', other], stderr=subprocess.DEVNULL)
+    agent = Agent('--tcp')
+    client, server = pair()
+    wait_until(lambda: agent.flow(client), 'a flow that matches --netns', agent, seconds=40)
+    code, answer = agent.ask('PUT', '/tcp/filter', {'netns': other})
+    if code != 200:
+        fail(f'{code} {answer}', agent)
+
+    def restarted():
+        """Returns the flows that the next loader recorded, among them closed ones."""
+        loader, = loaders(agent.pid)
+        os.kill(loader, signal.SIGKILL)
+        wait_until(lambda: loaders(agent.pid) not in ([], [loader]), 'another loader', agent)
+        wait_until(lambda: agent.ask('GET', '/tcp')[1]['tcp']['parts'], 'its table', agent, seconds=60)
+        exchange(client, server, 10)
+        return [row for row in agent.dump('flows')[1] if 'local' in row]
+
+    def refused():
+        return (agent.ask('GET', '/tcp')[1]['tcp']['filters_refused'], agent.status()['counters']['tcp_filters_refused'],
+                len([line for line in agent.err if 'refuses the filter set by REST' in line and other in line]))
+    # Flows that match --netns only are not even recorded between the start of the loader and the filter.
+    rows = restarted()
+    if rows:
+        fail(f'{rows}', agent)
+    if refused() != (0, 0, 0):
+        fail(f'{refused()}', agent)
+    subprocess.run(['umount', other], check=True)
+    os.unlink(other)
+    rows = restarted()
+    if rows:
+        fail(f'{rows}', agent)
+    wait_until(lambda: refused() == (1, 1, 1), lambda: str(refused()), agent, seconds=20)
+    exchange(client, server, 10)
+    if agent.flow(client):
+        fail('a flow that matches --netns only', agent)
+    agent.ask('PUT', '/tcp/filter', {})
+    wait_until(lambda: agent.flow(client), 'the flow, which matches the next filter', agent, seconds=20)
+    if agent.stop():
+        fail('it failed', agent)
+
+
+@case
 def what_it_may_not_or_can_not_do_is_said_at_the_start():
     def refused(*args, code=1, words=(), **kw):
         p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *args], text=True,

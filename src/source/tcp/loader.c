@@ -22,16 +22,27 @@ struct tcp_loader {
 	struct base_child *child;
 	/* number of calls skipped with this loader, and with earlier loaders */
 	uint64_t missed, missed_before;
+	uint64_t filters_refused;
 	uint32_t serial; /* serial number of the last filter sent */
+	bool sent_again; /* a restarted loader has not answered that filter yet */
 	char *filter;	 /* message that set the current filter, or NULL */
 	size_t filter_bytes;
 };
 
+/*
+ * If a filter replaces the one in the options, a restarted loader must not record connections by
+ * the latter, which may match far more. Until it gets the filter, and for good if it refuses it, it
+ * matches nothing: no namespace has the inode number 1, because Linux numbers them from about
+ * 0xf0000000. All parts filter by namespace.
+ */
 static void run_loader(void *arg, const struct base_child_start *with)
 {
-	(void)with;
+	struct tcp_loader_opts o = *(const struct tcp_loader_opts *)arg;
+
+	if (with->bytes)
+		o.flows.filter = (struct tcp_filter){.netns = "1"};
 	prctl(PR_SET_NAME, "sidelight-tcp");
-	tcp_loader_serve(BASE_CHILD_SOCK, arg);
+	tcp_loader_serve(BASE_CHILD_SOCK, &o);
 }
 
 int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **out)
@@ -94,6 +105,15 @@ static int receive_any(struct tcp_loader *l, int flags, struct tcp_message *m, i
 	return got == sizeof(*m) ? 0 : -EPROTO;
 }
 
+/* tcp_loader_event() receives the answer. */
+static int send_filter_again(struct tcp_loader *l)
+{
+	l->serial++;
+	memcpy(l->filter + offsetof(struct tcp_message_set, serial), &l->serial, sizeof(l->serial));
+	l->sent_again = true;
+	return tcp_message_send(tcp_loader_fd(l), l->filter, l->filter_bytes, NULL, 0);
+}
+
 int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
 		      size_t bytes)
 {
@@ -107,10 +127,9 @@ int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_P
 	if (err && err != -EPROTO)
 		return base_fail(why, bytes, err, "the eBPF loader exited before it was ready");
 	if (!err && m.type == LOADER_LOADED && !m.error && assign_tables(&m, fds, n, tables)) {
-		/* tcp_loader_event() receives the answer. */
-		if (l->filter)
-			tcp_message_send(tcp_loader_fd(l), l->filter, l->filter_bytes, NULL, 0);
-		return 0;
+		if (!l->filter || !send_filter_again(l))
+			return 0;
+		err = -EPIPE;
 	}
 	while (n)
 		close(fds[--n]);
@@ -149,14 +168,32 @@ static int receive_message(struct tcp_loader *l, struct tcp_message *m)
 	return m->type == LOADER_IS_SET ? m->serial == l->serial : -EPROTO;
 }
 
+uint64_t tcp_loader_filters_refused(const struct tcp_loader *l)
+{
+	return l->filters_refused;
+}
+
+/* Handles the answer of a restarted loader to the filter that was set in an earlier one. */
+static void check_filter_again(struct tcp_loader *l, const struct tcp_message *answer)
+{
+	l->sent_again = false;
+	if (!answer->error)
+		return;
+	l->filters_refused++;
+	base_logf(BASE_ERROR, "tcp",
+		  "no connections are recorded until another filter is set: the restarted eBPF "
+		  "loader refuses the filter set by REST: %s",
+		  answer->text);
+}
+
 int tcp_loader_event(struct tcp_loader *l)
 {
-	struct tcp_message late; /* answer to a filter change that timed out */
+	struct tcp_message m; /* may answer a filter change that timed out */
 	int err;
 
-	do
-		err = receive_message(l, &late);
-	while (err >= 0);
+	while ((err = receive_message(l, &m)) >= 0)
+		if (err && l->sent_again)
+			check_filter_again(l, &m);
 	return err == -EAGAIN || err == -EPROTO ? 0 : -EPIPE;
 }
 
@@ -201,9 +238,11 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 
 bool tcp_loader_again(struct tcp_loader *l)
 {
+	const struct base_child_start with = {.message = "", .bytes = 1}; /* see run_loader() */
+
 	l->missed_before += l->missed;
 	l->missed = 0;
-	return base_child_again(l->child);
+	return base_child_again(l->child, l->filter ? &with : NULL);
 }
 
 void tcp_loader_stop(struct tcp_loader *l)
