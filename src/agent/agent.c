@@ -284,7 +284,9 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* must come first, because its handlers use the rest of the agent */
+	agent_tcp_cancel(a);
+	agent_rest_fini(
+		a); /* must come before the rest, because its handlers use the rest of the agent */
 	for (int i = 0; i < LISTENERS; i++)
 		agent_unlisten(&a->listen[i]);
 	agent_fini(a);

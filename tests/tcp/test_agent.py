@@ -10,13 +10,15 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
+import time
 
 from support import flows
 from support.flows import (differences, held, libc, loaders, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
 from support.http import request_at
 from support.process import Part, case, fail, reachable, run_cases, wait_until, workdir
-from support.protocol import consume
+from support.protocol import STATUS, Client, Region, consume
 
 EXE = sys.argv[1]
 MAGIC = 0x314d4c53  # "SLM1"
@@ -354,6 +356,50 @@ def a_refused_filter_of_a_new_loader_matches_nothing():
     agent.ask('PUT', '/tcp/filter', {})
     wait_until(lambda: agent.flow(client), 'the flow, which matches the next filter', agent, seconds=20)
     if agent.stop():
+        fail('it failed', agent)
+
+
+@case
+def a_stopped_loader_delays_only_its_filters():
+    agent = Agent('--tcp')
+    loader, = loaders(agent.pid)
+    answers = {}
+
+    def put(port):
+        try:
+            answers[port] = agent.ask('PUT', '/tcp/filter', {'ports': [str(port)]})
+        except OSError:  # the agent has ended
+            pass
+    os.kill(loader, signal.SIGSTOP)
+    puts = [threading.Thread(target=put, args=(port,), daemon=True) for port in (1, 2)]
+    for thread in puts:
+        thread.start()
+    time.sleep(0.5)  # until they wait
+    begun = time.monotonic()
+    Client(agent.socket).publish(Region())
+    Client(consume(agent.socket)).ask(STATUS)
+    took = time.monotonic() - begun
+    if took > 1 or answers:
+        fail(f'a publisher and a status request took {took:.1f} s: {answers}', agent)
+    os.kill(loader, signal.SIGCONT)
+    for thread in puts:
+        thread.join(20)
+    if sorted(answers) != [1, 2] or any(code != 200 for code, _ in answers.values()):
+        fail(f'{answers}', agent)
+    # A request does not outlast the loader or the agent.
+    for end in (lambda: os.kill(loader, signal.SIGKILL)), (lambda: agent.p.send_signal(signal.SIGTERM)):
+        wait_until(lambda: agent.ask('GET', '/tcp')[1]['tcp']['parts'], 'a loaded loader', agent, seconds=60)
+        loader, = loaders(agent.pid)
+        os.kill(loader, signal.SIGSTOP)
+        thread = threading.Thread(target=put, args=(3,), daemon=True)
+        thread.start()
+        time.sleep(0.5)
+        end()
+        thread.join(10)
+        if thread.is_alive() or answers.pop(3, (0,))[0] == 200:
+            fail('a filter that was never set', agent)
+    os.kill(loader, signal.SIGCONT)
+    if agent.wait():
         fail('it failed', agent)
 
 

@@ -63,9 +63,17 @@ bool tcp_loader_again(struct tcp_loader *l);
 uint64_t tcp_loader_missed(const struct tcp_loader *l);
 /* Number of restarted loaders that have refused the last filter. */
 uint64_t tcp_loader_filters_refused(const struct tcp_loader *l);
-/* Changes the filter of all parts. Returns 0, or -errno with one line in why[]. */
+/*
+ * Requests another filter of all parts, without waiting: the loader walks all sockets. Call only if
+ * tcp_loader_answer() does not return -EINPROGRESS. Returns 0, or -errno with one line in why[].
+ */
 int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes);
+/*
+ * Returns -EINPROGRESS while the last filter is unanswered: tcp_loader_event() receives the answer.
+ * Then returns 0, or -errno with one line in why[].
+ */
+int tcp_loader_answer(const struct tcp_loader *l, char *why, size_t bytes);
 /* Stops the loader and waits for it to exit. l may be NULL. */
 void tcp_loader_stop(struct tcp_loader *l);
 
