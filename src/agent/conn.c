@@ -253,7 +253,7 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 	} else if (c->regions >= REGIONS_PER_CONN) {
 		refuse_request(a, c, serial, REFUSED_QUOTA, EDQUOT,
 			       "at most %d regions per connection", REGIONS_PER_CONN);
-	} else if (!agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
+	} else if (!agent_region_admit(a, fd, say, c, c->peer, false, &r, &why)) {
 		yes.id = r->id;
 		send_reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
 	} else if (!c->gone) {

@@ -239,7 +239,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	}
 	say.instance = header.instance;
 	say.size = header.size;
-	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
+	if (agent_region_admit(a, fd, &say, NULL, peer, true, &s->region, &why)) {
 		err = base_fail(error, bytes, -why.error,
 				"cannot register the agent's own "
 				"metrics: %s",

@@ -112,7 +112,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 	peer = agent_peer_of_pid(a, pid, ticks, &id);
 	if (!peer)
 		return;
-	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
+	if (agent_region_admit(a, fd, &say, NULL, peer, false, &r, &why)) {
 		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: %s", name,
 			  why.reason);
 		drop_stored(name);
