@@ -27,6 +27,8 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"admitted", OFFSET(admitted), "Regions admitted"},
 	{"reattached", OFFSET(reattached), "Regions attached again by their publisher"},
 	{"restored", OFFSET(restored), "Regions restored from systemd after a restart"},
+	{"store_refused", OFFSET(store_refused),
+	 "Regions that systemd does not keep while the agent restarts"},
 	{"dead", OFFSET(dead), "Regions whose publisher died"},
 	{"closed", OFFSET(closed), "Regions closed by their publisher"},
 	{"expired", OFFSET(expired), "Regions whose grace period ended"},
