@@ -284,7 +284,9 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* must come first, because its handlers use the rest of the agent */
+	agent_tcp_cancel(a);
+	agent_rest_fini(
+		a); /* must come before the rest, because its handlers use the rest of the agent */
 	for (int i = 0; i < LISTENERS; i++)
 		agent_unlisten(&a->listen[i]);
 	agent_fini(a);
@@ -334,7 +336,7 @@ static void check_children(struct agent *a)
 		;
 	base_children_check();
 	if (a->o.bridges && base_child_has_ended(a->o.bridges))
-		base_child_again(a->o.bridges);
+		base_child_again(a->o.bridges, NULL);
 }
 
 int agent_run(struct agent *a, int stop_fd)

@@ -23,7 +23,12 @@
 /* limit per connection and event, so that other connections are served */
 #define PACKETS_PER_EVENT 16
 #define REGIONS_PER_CONN  64 /* libsidelight publishes at most 63 per process */
+/*
+ * Maximum number of refusals within REFUSALS_NS. libsidelight offers refused regions again every
+ * 30 s, on the connection of its other regions, which a hang-up would end.
+ */
 #define REFUSALS_PER_CONN 32
+#define REFUSALS_NS	  30000000000ull
 /* maximum time that a tenant's connections may take per turn of the loop */
 #define TURN_NS 1000000u
 
@@ -216,8 +221,13 @@ refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agen
 	       int error, const char *fmt, ...)
 {
 	struct sl_msg_refused no = {.error = error};
+	uint64_t now = agent_now(a);
 	va_list ap;
 
+	if (now - c->refused_ns >= REFUSALS_NS) {
+		c->refused_ns = now;
+		c->refusals = 0;
+	}
 	va_start(ap, fmt);
 	vsnprintf(no.reason, sizeof(no.reason), fmt, ap);
 	va_end(ap);
@@ -253,7 +263,7 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 	} else if (c->regions >= REGIONS_PER_CONN) {
 		refuse_request(a, c, serial, REFUSED_QUOTA, EDQUOT,
 			       "at most %d regions per connection", REGIONS_PER_CONN);
-	} else if (!agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
+	} else if (!agent_region_admit(a, fd, say, c, c->peer, false, &r, &why)) {
 		yes.id = r->id;
 		send_reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
 	} else if (!c->gone) {

@@ -25,7 +25,9 @@ struct agent_conn {
 	bool hang_up;	   /* close the connection once all answers are sent */
 	bool paused;	   /* the connection is not being read, see agent_closer_may_take() */
 	struct agent_peer *peer;
-	unsigned int regions, refusals;
+	unsigned int regions;
+	unsigned int refusals; /* number of refusals since refused_ns */
+	uint64_t refused_ns;
 	struct agent_timer timer; /* timer in queue TIMER_SILENT or TIMER_BLOCKED */
 	/* answer that waits until the peer reads it; nothing else is read or sent until then */
 	struct agent_packet *out;

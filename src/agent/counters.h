@@ -46,7 +46,8 @@ extern const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT]; /* rdma
 
 struct agent_counters {
 	uint64_t connections, packets;
-	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
+	uint64_t admitted, reattached, restored, store_refused, dead, closed, expired, evicted,
+		freed;
 	uint64_t refused[REFUSED_COUNT], dropped[DROP_COUNT];
 	uint64_t lines_repaired, lost_connections, extra_fds, closing, closing_lost, paused;
 	uint64_t ends_held;
@@ -58,7 +59,7 @@ struct agent_counters {
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
 	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_challenged, rdma_half_open;
 	uint64_t keys_renewed, fabric_sent_bytes, fabric_silent;
-	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
+	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused, tcp_filters_refused;
 };
 
 struct agent_counter_info {
@@ -66,7 +67,7 @@ struct agent_counter_info {
 	size_t offset; /* offset in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 40
+#define AGENT_COUNTERS 42
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

@@ -106,7 +106,7 @@ static int make_region(struct agent *a, const struct agent_rest_caller *caller,
 	/* the memory is charged to the caller's tenant */
 	peer = agent_peer_as(a, getpid(), &caller->id);
 	if (peer) {
-		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
+		err = agent_region_admit(a, fd, &say, NULL, peer, false, out, why);
 		agent_peer_put(a, peer);
 	} else {
 		err = agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");

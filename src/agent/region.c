@@ -318,13 +318,16 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 {
 	bool slots = a->region_count - a->own_count >= a->o.max_regions;
 	bool full = slots || a->memory + size > a->o.max_memory;
+	/* The agent's own regions are exempt, but their tenant is the agent's user. */
+	bool mine = tenant->id.uid == a->uid && !tenant->id.contained;
+	uint32_t regions = tenant->regions - (mine ? a->own_count : 0);
 	uint32_t most = a->o.max_regions_per_uid;
 	struct agent_region *r;
 
-	if (!own && most && tenant->regions >= most)
+	if (!own && most && regions >= most)
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d already has %u regions: raise --max-regions-per-uid",
-				    (int)tenant->id.uid, tenant->regions);
+				    (int)tenant->id.uid, regions);
 	if (!full && !check_share(a, tenant, RESOURCE_REGIONS, 1, why) &&
 	    !check_share(a, tenant, RESOURCE_MEMORY, size, why) &&
 	    !check_share(a, tenant, RESOURCE_DESCRIPTORS, AGENT_FDS_REGION, why))
@@ -498,11 +501,10 @@ err:
 }
 
 int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say,
-		       struct agent_conn *conn, struct agent_peer *peer, struct agent_region **out,
-		       struct agent_refused *why)
+		       struct agent_conn *conn, struct agent_peer *peer, bool own,
+		       struct agent_region **out, struct agent_refused *why)
 {
 	struct agent_region *r;
-	bool own = !conn && peer->pid == getpid(); /* the agent itself created the region */
 	struct stat st;
 	bool read_only = false;
 	int err;

@@ -63,12 +63,13 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 		 ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * Admits a memfd, which the caller keeps. Returns 0, or -1 with the reason in why. conn and peer
- * may be NULL.
+ * Admits a memfd, which the caller keeps. Returns 0, or -1 with the reason in why. conn may be
+ * NULL. own: the region holds the agent's own metrics, to which --max-region-size and
+ * --max-regions-per-uid do not apply.
  */
 int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say,
-		       struct agent_conn *conn, struct agent_peer *peer, struct agent_region **out,
-		       struct agent_refused *why);
+		       struct agent_conn *conn, struct agent_peer *peer, bool own,
+		       struct agent_region **out, struct agent_refused *why);
 /*
  * Admits an eBPF array in region format. fd: the map, which is mapped writable because RDMA
  * registration requires it. read_only: descriptor for consumers, owned by this function even on

@@ -27,6 +27,8 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"admitted", OFFSET(admitted), "Regions admitted"},
 	{"reattached", OFFSET(reattached), "Regions attached again by their publisher"},
 	{"restored", OFFSET(restored), "Regions restored from systemd after a restart"},
+	{"store_refused", OFFSET(store_refused),
+	 "Regions that systemd does not keep while the agent restarts"},
 	{"dead", OFFSET(dead), "Regions whose publisher died"},
 	{"closed", OFFSET(closed), "Regions closed by their publisher"},
 	{"expired", OFFSET(expired), "Regions whose grace period ended"},
@@ -83,6 +85,8 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	 "Runs of the flow eBPF programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
 	 "Cgroups whose names did not fit in the table"},
+	{"tcp_filters_refused", OFFSET(tcp_filters_refused),
+	 "Filters set by REST that a restarted loader refused; it then records no connections"},
 };
 
 static const struct {
@@ -237,7 +241,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	}
 	say.instance = header.instance;
 	say.size = header.size;
-	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
+	if (agent_region_admit(a, fd, &say, NULL, peer, true, &s->region, &why)) {
 		err = base_fail(error, bytes, -why.error,
 				"cannot register the agent's own "
 				"metrics: %s",

@@ -16,18 +16,31 @@
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "base/passed.h"
+#include "base/share.h"
 
 /*
  * systemd passes all names in one environment variable. If it were longer than 128 KiB
- * (MAX_ARG_STRLEN, execve(2)), the agent could not be started again.
+ * (MAX_ARG_STRLEN, execve(2)), the agent could not be started again. Each tenant has a share.
  */
 #define NAMES_BYTES_MAX (120u * 1024)
 
+static void count_stored(struct agent *a, struct agent_region *r)
+{
+	uint64_t bytes = strlen(r->stored) + 1;
+
+	a->stored_bytes += bytes;
+	r->peer->tenant->stored_bytes += bytes;
+}
+
 void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
-	const struct agent_tenant_id *id = &r->peer->tenant->id;
+	struct agent_tenant *t = r->peer->tenant;
+	const struct agent_tenant_id *id = &t->id;
+	const struct base_share names = {NAMES_BYTES_MAX, a->stored_bytes,
+					 NAMES_BYTES_MAX / BASE_SHARE_RESERVE};
 	char state[256];
 	size_t bytes;
+	int sent;
 
 	if (a->epoll_fd < 0 || !getenv("NOTIFY_SOCKET"))
 		return;
@@ -35,19 +48,30 @@ void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 		 r->info->instance, (int)r->peer->pid, r->peer->start_ticks, (unsigned int)id->uid,
 		 id->contained, id->container_text, id->pod_text);
 	bytes = strlen(r->stored) + 1;
-	if (a->stored_bytes + bytes > NAMES_BYTES_MAX) {
+	if (!base_share_may(&names, t->stored_bytes, bytes, t->trusted)) {
+		a->n.store_refused++;
 		base_log_limited(BASE_WARN, AGENT_LOG,
 				 "too many regions: systemd does not keep this one while the agent "
-				 "restarts id=%" PRIu64,
-				 r->id);
+				 "restarts id=%" PRIu64 " uid=%d",
+				 r->id, (int)id->uid);
 		r->stored[0] = 0;
 		return;
 	}
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
-	if (base_notify(state, fd) <= 0)
-		r->stored[0] = 0;
-	else
-		a->stored_bytes += bytes;
+	sent = base_notify(state, fd);
+	if (sent > 0) {
+		count_stored(a, r);
+		return;
+	}
+	r->stored[0] = 0;
+	if (!sent)
+		return;
+	a->n.store_refused++;
+	base_log_limited(
+		BASE_WARN, AGENT_LOG,
+		"systemd cannot be asked to keep a region while the agent restarts id=%" PRIu64
+		": %s",
+		r->id, strerror(-sent));
 }
 
 static void drop_stored(const char *name)
@@ -64,6 +88,7 @@ void agent_store_remove(struct agent *a, struct agent_region *r)
 		return;
 	drop_stored(r->stored);
 	a->stored_bytes -= strlen(r->stored) + 1;
+	r->peer->tenant->stored_bytes -= strlen(r->stored) + 1;
 	r->stored[0] = 0;
 }
 
@@ -112,7 +137,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 	peer = agent_peer_of_pid(a, pid, ticks, &id);
 	if (!peer)
 		return;
-	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
+	if (agent_region_admit(a, fd, &say, NULL, peer, false, &r, &why)) {
 		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: %s", name,
 			  why.reason);
 		drop_stored(name);
@@ -120,7 +145,7 @@ static void restore_region(struct agent *a, int fd, const char *name)
 		a->n.admitted--;
 		a->n.restored++;
 		snprintf(r->stored, sizeof(r->stored), "%s", name);
-		a->stored_bytes += strlen(r->stored) + 1;
+		count_stored(a, r);
 		agent_region_restored(a, r);
 	}
 	agent_peer_put(a, peer);

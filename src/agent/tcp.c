@@ -48,13 +48,17 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/filter.h"
 #include "source/tcp/loader.h"
 
-#define CGROUPS 1024u /* slots for cgroup names, 512 bytes each */
+#define CGROUPS	  1024u		 /* slots for cgroup names, 512 bytes each */
+#define ANSWER_NS 30000000000ull /* time limit of a filter change, including its wait */
 
 struct agent_tcp {
 	struct agent_source source;
 	unsigned int parts;
 	struct tcp_loader *loader;
-	bool loading; /* the programs are not loaded yet */
+	bool loading;	      /* the programs are not loaded yet */
+	pthread_cond_t event; /* the loop has handled an event of the loader */
+	bool asking;	      /* a request waits for the answer to its filter */
+	bool stopping;	      /* no request may wait any longer */
 	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
 	uint64_t missed;
@@ -94,6 +98,7 @@ int agent_tcp_start(struct agent *a, char *error, size_t bytes)
 	t = a->tcp = calloc(1, sizeof(*t));
 	if (!t)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
+	base_cond_init(&t->event);
 	err = a->o.tcp_loader ? 0 : agent_tcp_fork(&a->o, error, bytes);
 	t->loader = a->o.tcp_loader;
 	t->parts = err ? 0 : parts_of(a->o.tcp, error, bytes);
@@ -193,8 +198,10 @@ void agent_tcp_event(struct agent *a)
 	char why[256] = "";
 	int err = t->loading ? take_tables(a, why, sizeof(why)) : tcp_loader_event(t->loader);
 
+	pthread_cond_broadcast(&t->event); /* the requests continue after this turn of the loop */
 	if (!err) {
 		t->missed = tcp_loader_missed(t->loader);
+		a->n.tcp_filters_refused = tcp_loader_filters_refused(t->loader);
 		return;
 	}
 	if (*why)
@@ -231,6 +238,7 @@ void agent_tcp_fini(struct agent *a)
 		agent_unwatch(a, tcp_loader_fd(t->loader));
 	tcp_loader_stop(t->loader);
 	a->o.tcp_loader = NULL;
+	pthread_cond_destroy(&t->event);
 	free(t);
 	a->tcp = NULL;
 }
@@ -281,15 +289,30 @@ json_t *agent_tcp_json(struct agent *a)
 					  (json_int_t)r->info->size, "local", r->fd >= 0));
 	}
 	agent_tcp_use(a, &use);
-	return json_pack("{s:{s:o,s:I,s:I,s:I,s:I,s:I,s:I}}", "tcp", "parts", parts, "open",
+	return json_pack("{s:{s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:I}}", "tcp", "parts", parts, "open",
 			 (json_int_t)use.open, "closed", (json_int_t)use.closed, "refused",
 			 (json_int_t)a->n.tcp_refused, "missed", (json_int_t)a->n.tcp_missed,
 			 "identities", (json_int_t)use.identities, "identities_refused",
-			 (json_int_t)a->n.tcp_cgroups_refused);
+			 (json_int_t)a->n.tcp_cgroups_refused, "filters_refused",
+			 (json_int_t)a->n.tcp_filters_refused);
+}
+
+/* Waits, without the lock, until the loop has handled an event of the loader. */
+static int await_event(struct agent *a, uint64_t until, char *why, size_t bytes)
+{
+	struct agent_tcp *t = a->tcp;
+
+	if (!t->stopping && base_cond_wait(&t->event, &a->lock, until))
+		return 0;
+	if (t->stopping)
+		return base_fail(why, bytes, -ECANCELED, "the agent is stopping");
+	return base_fail(why, bytes, -ETIMEDOUT, "the eBPF loader does not respond: %s",
+			 strerror(ETIMEDOUT));
 }
 
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
+	const uint64_t until = base_now_ns() + ANSWER_NS;
 	struct agent_tcp *t = a->tcp;
 	int err;
 
@@ -299,12 +322,36 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 	if (!t || !(t->parts & ~(1u << TCP_PART_CPU)))
 		return base_fail(why, bytes, -ENOENT,
 				 "this agent records no connections: start it with --tcp");
+	while (t->asking || tcp_loader_answer(t->loader, why, bytes) == -EINPROGRESS) {
+		err = await_event(a, until, why, bytes);
+		if (err)
+			return err;
+	}
 	if (t->loading)
 		return base_fail(why, bytes, -EAGAIN,
 				 "the eBPF loader is restarting: try again in a few seconds");
 	err = tcp_loader_filter(t->loader, filter, why, bytes);
-	t->missed = tcp_loader_missed(t->loader);
+	if (err)
+		return err;
+	t->asking = true;
+	while ((err = tcp_loader_answer(t->loader, why, bytes)) == -EINPROGRESS) {
+		err = await_event(a, until, why, bytes);
+		if (err)
+			break;
+	}
+	t->asking = false;
+	pthread_cond_broadcast(&t->event);
 	return err;
+}
+
+void agent_tcp_cancel(struct agent *a)
+{
+	if (!a->tcp)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->tcp->stopping = true;
+	pthread_cond_broadcast(&a->tcp->event);
+	pthread_mutex_unlock(&a->lock);
 }
 #else
 int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
@@ -357,5 +404,10 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 {
 	(void)a, (void)filter;
 	return base_fail(why, bytes, -ENOENT, "this build has no eBPF support");
+}
+
+void agent_tcp_cancel(struct agent *a)
+{
+	(void)a;
 }
 #endif

@@ -34,6 +34,7 @@ struct agent_tenant {
 	unsigned int refs;
 	uint32_t regions, conns;
 	uint64_t bytes;		   /* total size of its regions */
+	uint64_t stored_bytes;	   /* length of its names in systemd's store (store.c) */
 	uint64_t turn, spent_ns;   /* turn of the loop, and time used in this turn */
 	uint64_t end_turn, end_ns; /* the same for work on regions that end (region.h) */
 	LIST_ENTRY(agent_tenant) link;

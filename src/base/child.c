@@ -316,9 +316,9 @@ bool base_child_ended(struct base_child *c)
 	return again && !relaxed_load(failed);
 }
 
-bool base_child_again(struct base_child *c)
+bool base_child_again(struct base_child *c, const struct base_child_start *with)
 {
-	int err = base_child_ended(c) ? base_child_start(c, NULL) : -ECANCELED;
+	int err = base_child_ended(c) ? base_child_start(c, with) : -ECANCELED;
 
 	if (err && !relaxed_load(failed)) {
 		base_logf(BASE_ERROR, c->o->log,

@@ -59,10 +59,10 @@ int base_child_await(struct base_child *c);
  */
 bool base_child_ended(struct base_child *c);
 /*
- * Like base_child_ended(), and then starts the helper again, without a message. If that fails, this
+ * Like base_child_ended(), and then starts the helper again. with may be NULL. If that fails, this
  * process exits.
  */
-bool base_child_again(struct base_child *c);
+bool base_child_again(struct base_child *c, const struct base_child_start *with);
 /* Returns true if the helper has exited. */
 bool base_child_has_ended(struct base_child *c);
 /* Shuts down the helper's socket, waits for the helper to exit, and kills it after patience_ms. */

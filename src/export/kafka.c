@@ -236,7 +236,8 @@ static int next_stream(struct export_kafka *k)
 			return -1;
 		if (!p[0].revents)
 			continue;
-		if (base_receive_fd(p[0].fd, &byte, 1, 0, &fd) <= 0 && !base_child_again(k->child))
+		if (base_receive_fd(p[0].fd, &byte, 1, 0, &fd) <= 0 &&
+		    !base_child_again(k->child, NULL))
 			return -1;
 		if (fd >= 0)
 			return fd;

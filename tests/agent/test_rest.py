@@ -190,7 +190,7 @@ def post(microservice, value=1, name='x'):
 @case
 def rest_memory_is_counted_by_user():
     """61 creates took the whole of --max-memory, and root's publisher got ENOSPC."""
-    with Agent('--max-memory', '64M', rest=True) as agent:
+    with Agent('--max-memory', '64M', '--max-region-size', '32M', rest=True) as agent:
         as_ = both(agent)
         for i in range(8):
             code, got = as_(STRANGER, 'POST', '/rdma/mrs/create', {'microservice_id': f'm{i}', 'metrics': 65536})
@@ -205,6 +205,17 @@ def rest_memory_is_counted_by_user():
         check(as_(OTHER, *post('innocent'))[0] == 201, 'another user is refused')
         Client(agent.socket).publish(Region())
         check(agent.ask('POST', '/rdma/mrs/create', {'microservice_id': 'own', 'metrics': 65536})[0] == 201, 'root')
+
+
+@case
+def limits_of_regions_bind_rest():
+    with Agent('--max-regions-per-uid', '1', '--max-region-size', '1M', rest=True) as agent:
+        code, got = agent.ask('POST', '/rdma/mrs/create', {'microservice_id': 'big', 'metrics': 65536})
+        check(code == 400 and '--max-region-size' in got['error'], f'a large region: {code} {got}')
+        check(agent.ask(*post('cart'))[0] == 201, 'the first')
+        check(agent.ask(*post('cart', 2))[0] == 200, 'the first again')
+        code, got = agent.ask(*post('orders'))
+        check(code == 507 and 'already has 1 regions: raise --max-regions-per-uid' in got['error'], f'the second: {code} {got}')
 
 
 @case

@@ -460,7 +460,7 @@ static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 /* ---- systemd's store ---- */
 
 static char stored_name[256], notified[512];
-static int stored_fd = -1;
+static int stored_fd = -1, notify_error;
 
 int __wrap_base_notify(const char *state, int fd);
 int __wrap_base_passed_file(const char **name);
@@ -471,6 +471,8 @@ int __wrap_base_notify(const char *state, int fd)
 		snprintf(notified, sizeof(notified), "%s", state);
 		return 1;
 	}
+	if (notify_error)
+		return notify_error;
 	assert_int_equal(sscanf(state, "FDSTORE=1\nFDNAME=%255s", stored_name), 1);
 	assert_null(strchr(stored_name, ':')); /* the separator of names */
 	stored_fd = dup(fd);
@@ -564,6 +566,7 @@ static void a_region_with_an_unknown_name_is_given_back(void **state)
 static void systemd_keeps_no_more_than_it_can_pass(void **state)
 {
 	struct fake f = fake_make(14, 1, SEALED), g = fake_make(15, 1, SEALED);
+	struct agent_conn *greedy;
 	struct agent a;
 
 	(void)state;
@@ -579,8 +582,30 @@ static void systemd_keeps_no_more_than_it_can_pass(void **state)
 	a.stored_bytes = 128 * 1024 - 64; /* pretend that there are a thousand other regions */
 	admitted(&a, conn_up(&a), &g);
 	assert_int_equal(stored_fd, -1);
+	assert_int_equal(a.n.store_refused, 1);
 	agent_region_retire(&a, a.slots[1]);
 	assert_int_equal(a.stored_bytes, 128 * 1024 - 64);
+	a.stored_bytes = 0;
+	agent_down_stored(&a);
+	/* A tenant that has stored as much as is free leaves the rest to others. */
+	agent_up_stored(&a);
+	greedy = conn_as(&a, stranger(0));
+	greedy->peer->tenant->stored_bytes = a.stored_bytes = 60 * 1024;
+	admitted(&a, greedy, &f);
+	assert_int_equal(stored_fd, -1);
+	assert_int_equal(a.n.store_refused, 1);
+	admitted(&a, conn_as(&a, stranger(1)), &g);
+	assert_true(stored_fd >= 0);
+	close(stored_fd);
+	stored_fd = -1;
+	agent_down_stored(&a);
+	/* A failure is counted, and the name is free again. */
+	agent_up_stored(&a);
+	notify_error = -EMFILE;
+	admitted(&a, conn_up(&a), &f);
+	notify_error = 0;
+	assert_int_equal(a.stored_bytes, 0);
+	assert_int_equal(a.n.store_refused, 1);
 	agent_down_stored(&a);
 	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
 	fake_free(&f);

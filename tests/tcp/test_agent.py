@@ -10,13 +10,15 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
+import time
 
 from support import flows
 from support.flows import (differences, held, libc, loaders, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
 from support.http import request_at
 from support.process import Part, case, fail, reachable, run_cases, wait_until, workdir
-from support.protocol import consume
+from support.protocol import STATUS, Client, Region, consume
 
 EXE = sys.argv[1]
 MAGIC = 0x314d4c53  # "SLM1"
@@ -305,6 +307,99 @@ def a_killed_loader_is_replaced_and_its_tables_begin_anew():
     if after < refused:
         fail(f'{refused} refused, then {after}', agent)
     if agent.stop():
+        fail('it failed', agent)
+
+
+@case
+def a_refused_filter_of_a_new_loader_matches_nothing():
+    other = f'{workdir()}/netns'
+    if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode:
+        print('     (no mount namespace of its own: tried where there is one)')
+        return
+    with open(other, 'w'):
+        subprocess.run(['unshare', f'--net={other}', 'true'], check=True)
+    atexit.register(subprocess.run, ['umount', '-l', other], stderr=subprocess.DEVNULL)
+    agent = Agent('--tcp')
+    client, server = pair()
+    wait_until(lambda: agent.flow(client), 'a flow that matches --netns', agent, seconds=40)
+    code, answer = agent.ask('PUT', '/tcp/filter', {'netns': other})
+    if code != 200:
+        fail(f'{code} {answer}', agent)
+
+    def restarted():
+        """Returns the flows that the next loader recorded, among them closed ones."""
+        loader, = loaders(agent.pid)
+        os.kill(loader, signal.SIGKILL)
+        wait_until(lambda: loaders(agent.pid) not in ([], [loader]), 'another loader', agent)
+        wait_until(lambda: agent.ask('GET', '/tcp')[1]['tcp']['parts'], 'its table', agent, seconds=60)
+        exchange(client, server, 10)
+        return [row for row in agent.dump('flows')[1] if 'local' in row]
+
+    def refused():
+        return (agent.ask('GET', '/tcp')[1]['tcp']['filters_refused'], agent.status()['counters']['tcp_filters_refused'],
+                len([line for line in agent.err if 'refuses the filter set by REST' in line and other in line]))
+    # Flows that match --netns only are not even recorded between the start of the loader and the filter.
+    rows = restarted()
+    if rows:
+        fail(f'{rows}', agent)
+    if refused() != (0, 0, 0):
+        fail(f'{refused()}', agent)
+    subprocess.run(['umount', other], check=True)
+    os.unlink(other)
+    rows = restarted()
+    if rows:
+        fail(f'{rows}', agent)
+    wait_until(lambda: refused() == (1, 1, 1), lambda: str(refused()), agent, seconds=20)
+    exchange(client, server, 10)
+    if agent.flow(client):
+        fail('a flow that matches --netns only', agent)
+    agent.ask('PUT', '/tcp/filter', {})
+    wait_until(lambda: agent.flow(client), 'the flow, which matches the next filter', agent, seconds=20)
+    if agent.stop():
+        fail('it failed', agent)
+
+
+@case
+def a_stopped_loader_delays_only_its_filters():
+    agent = Agent('--tcp')
+    loader, = loaders(agent.pid)
+    answers = {}
+
+    def put(port):
+        try:
+            answers[port] = agent.ask('PUT', '/tcp/filter', {'ports': [str(port)]})
+        except OSError:  # the agent has ended
+            pass
+    os.kill(loader, signal.SIGSTOP)
+    puts = [threading.Thread(target=put, args=(port,), daemon=True) for port in (1, 2)]
+    for thread in puts:
+        thread.start()
+    time.sleep(0.5)  # until they wait
+    begun = time.monotonic()
+    Client(agent.socket).publish(Region())
+    Client(consume(agent.socket)).ask(STATUS)
+    took = time.monotonic() - begun
+    if took > 1 or answers:
+        fail(f'a publisher and a status request took {took:.1f} s: {answers}', agent)
+    os.kill(loader, signal.SIGCONT)
+    for thread in puts:
+        thread.join(20)
+    if sorted(answers) != [1, 2] or any(code != 200 for code, _ in answers.values()):
+        fail(f'{answers}', agent)
+    # A request does not outlast the loader or the agent.
+    for end in (lambda: os.kill(loader, signal.SIGKILL)), (lambda: agent.p.send_signal(signal.SIGTERM)):
+        wait_until(lambda: agent.ask('GET', '/tcp')[1]['tcp']['parts'], 'a loaded loader', agent, seconds=60)
+        loader, = loaders(agent.pid)
+        os.kill(loader, signal.SIGSTOP)
+        thread = threading.Thread(target=put, args=(3,), daemon=True)
+        thread.start()
+        time.sleep(0.5)
+        end()
+        thread.join(10)
+        if thread.is_alive() or answers.pop(3, (0,))[0] == 200:
+            fail('a filter that was never set', agent)
+    os.kill(loader, signal.SIGCONT)
+    if agent.wait():
         fail('it failed', agent)
 
 

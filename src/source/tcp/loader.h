@@ -45,7 +45,8 @@ int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **load
 int tcp_loader_start(struct tcp_loader *l);
 /*
  * Waits until the programs are loaded. The caller owns the descriptors in tables. Returns 0, or
- * -errno with one line in why[], like tcp_open(). Applies the last filter again.
+ * -errno with one line in why[], like tcp_open(). Applies the last filter again; if the loader
+ * refuses it, no connections are recorded until another filter is set.
  */
 int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
 		      size_t bytes);
@@ -60,9 +61,19 @@ int tcp_loader_event(struct tcp_loader *l);
 bool tcp_loader_again(struct tcp_loader *l);
 /* Number of flow program calls that the kernel skipped, as of a few seconds ago. */
 uint64_t tcp_loader_missed(const struct tcp_loader *l);
-/* Changes the filter of all parts. Returns 0, or -errno with one line in why[]. */
+/* Number of restarted loaders that have refused the last filter. */
+uint64_t tcp_loader_filters_refused(const struct tcp_loader *l);
+/*
+ * Requests another filter of all parts, without waiting: the loader walks all sockets. Call only if
+ * tcp_loader_answer() does not return -EINPROGRESS. Returns 0, or -errno with one line in why[].
+ */
 int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes);
+/*
+ * Returns -EINPROGRESS while the last filter is unanswered: tcp_loader_event() receives the answer.
+ * Then returns 0, or -errno with one line in why[].
+ */
+int tcp_loader_answer(const struct tcp_loader *l, char *why, size_t bytes);
 /* Stops the loader and waits for it to exit. l may be NULL. */
 void tcp_loader_stop(struct tcp_loader *l);
 
