@@ -39,7 +39,10 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 
 		if (err)
 			return err;
+		err = bridge_scrape_check(&s, error, bytes);
 		bridge_scrape_release(&s);
+		if (err)
+			return err;
 	}
 	for (size_t i = 0; i < o->statsd.n; i++)
 		if (bridge_statsd_check(o->statsd.v[i], error, bytes))

@@ -80,6 +80,31 @@ def a_mapping_that_breaks_ends_statsd_alone():
 
 
 @case
+def a_target_with_broken_settings_is_down():
+    server = Server(say(b'a_total 5\n'))
+    settings = f'{workdir()}/client.yml'
+    option = f'{server.url},job=broken,interval=50ms,timeout=60s,config={settings}'
+
+    def write(text):
+        with open(settings, 'w') as f:
+            f.write(text)
+    write('nonsense: 1\n')
+    p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', '--scrape', option)
+    check(p.wait() == 2 and 'nonsense' in '\n'.join(p.err), p)
+    write('follow_redirects: false\n')
+    with Bridged('--scrape', option) as agent, Collector([agent], '--period', '20ms') as collector:
+        def up():
+            return list(collector.find('up', 'service="broken"', f'process="{worker(agent)}"').values())
+        wait_until(lambda: up() == [1], up, collector, agent)
+        write('nonsense: 1\n')
+        lose(agent)
+        wait_until(lambda: up() == [0], up, collector, agent)
+        wait_until(lambda: count(collector, 'failures', cause='config', target=server.url) > 1, collector, agent)
+        write('follow_redirects: false\n')
+        wait_until(lambda: up() == [1], up, collector, agent)
+
+
+@case
 def sockets_of_a_killed_worker_are_waited_for():
     """Its child processes may keep them open for a moment after the next one starts."""
     folder = workdir()
