@@ -299,6 +299,32 @@ def textfiles_are_published_as_they_are():
 
 
 @case
+def textfiles_that_are_not_read_are_counted():
+    folder = f'{workdir()}/in'
+    os.mkdir(folder)
+    for i in range(1001):
+        with open(f'{folder}/{i:04}.prom', 'w') as f:
+            f.write(f'n{i:04} 1\n' if i in (0, 999, 1000) else '')
+    with Bridged('--textfile', folder, '--scrape-interval', '100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def errors():
+            return count(collector, 'textfile_errors')
+        wait_until(errors, 'the file beyond the limit', collector, agent)
+        wait_until(lambda: collector.find('n0999'), collector, agent)
+        check(not collector.find('n1000'), collector)
+        check(any('only the first 1000 files' in line for line in agent.err), agent)
+        os.unlink(f'{folder}/0000.prom')
+        wait_until(lambda: collector.find('n1000') and not collector.find('n0000'), collector, agent)
+        wait_until(lambda: not collector.total('node_textfile_scrape_error'), collector, agent)
+        before = errors()
+        os.rename(folder, f'{folder}.away')
+        wait_until(lambda: errors() > before, 'the missing folder', collector, agent)
+        check(collector.total('node_textfile_scrape_error') == 1, collector)
+        os.rename(f'{folder}.away', folder)
+        # It is the same folder, so a confined worker may read it.
+        wait_until(lambda: collector.find('n1000'), collector, agent)
+
+
+@case
 def node_exporter_is_the_same_through_sidelight():
     exe = shutil.which('prometheus-node-exporter')
     if not exe:
