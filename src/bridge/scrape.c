@@ -19,7 +19,8 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-#define VALUE_MAX  255u /* bytes of a setting */
+#define RETRY_NS   (10 * SECOND_NS) /* parsing all lines again costs CPU time */
+#define VALUE_MAX  255u		    /* bytes of a setting */
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -56,6 +57,8 @@ struct scrape {
 	const char *headers[3];
 	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;
+	bool incomplete; /* a series was refused since the last retry */
+	uint64_t retry_ns;
 
 	/* About the current scrape. */
 	struct http_fetched answer;
@@ -278,10 +281,26 @@ static void publish_status(struct scrape *s, bool up, uint64_t took_ns)
 				 values[i]);
 }
 
+/*
+ * A body that differs only in its numbers sets only series that were published before. Makes the
+ * next body announce all series again, because the refused ones may now have room.
+ */
+static void retry_refused(struct scrape *s, const struct bridge_publish_counts *now)
+{
+	if (now->refused != s->told.refused || now->full != s->told.full)
+		s->incomplete = true;
+	if (!s->incomplete || base_now_ns() < s->retry_ns)
+		return;
+	bridge_text_forget(s->parser);
+	s->incomplete = false;
+	s->retry_ns = base_now_ns() + RETRY_NS;
+}
+
 static void add_counts(struct scrape *s, bool up)
 {
 	struct bridge_publish_counts now = bridge_publish_counts(s->publisher);
 
+	retry_refused(s, &now);
 	sl_counter_inc(s->scrapes);
 	if (!up)
 		sl_counter_inc(s->failures[s->failed]);

@@ -5,12 +5,13 @@ test_scrape.py SIDELIGHT CASE"""
 import gzip
 import os
 import re
+import resource
 import shutil
 import socket
 import sys
 import time
 
-from bridge import Bridged, count, field, of, say, Server, varint
+from bridge import Bridged, count, field, of, say, Server, varint, worker
 from support import exposition
 from support import http as client
 from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
@@ -145,6 +146,36 @@ def series_end_and_return_with_their_target():
         body[0] = b'a{x="1"} 8\nbroken\n'
         wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, collector)
         check('WARN scrape: scrape failed' in '\n'.join(agent.err), agent)
+
+
+@case
+def refused_series_are_tried_again():
+    body = [b'a 1\n']
+    server = Server(lambda h: say(body[0])(h))
+    # The bridge keeps its connection, so that it can scrape without another descriptor.
+    server.server.RequestHandlerClass.protocol_version = 'HTTP/1.1'
+    with Bridged('--scrape', f'{server.url},job=again,interval=50ms,timeout=60s') as agent, Collector([agent], '--period', '20ms') as collector:
+        def more():
+            return len(collector.find('more', 'service="again"'))
+
+        def refused():
+            return count(collector, 'refused') + count(collector, 'full')
+        wait_until(lambda: count(collector, 'scrapes') > 3, collector, agent)
+        pid = worker(agent)
+        limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = set(range(1000))
+        for _ in range(20):  # leaves out descriptors that are closed again
+            used &= {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}
+            time.sleep(0.01)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), limit[1]))
+        # They need a larger region, and thus a descriptor.
+        body[0] += b''.join(b'more{x="%d"} 1\n' % i for i in range(20000))
+        wait_until(refused, 'refused', lambda: {k: v for k, v in collector.find('sidelight_bridge_failures_total').items() if v}, more, collector, agent)
+        scrapes = count(collector, 'scrapes')
+        wait_until(lambda: count(collector, 'scrapes') > scrapes + 3, collector, agent)
+        check(more() < 20000 and collector.total('up', 'service="again"') == 1, more(), agent)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+        wait_until(lambda: more() == 20000, more, collector, agent)
 
 
 @case
