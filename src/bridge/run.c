@@ -39,7 +39,10 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 
 		if (err)
 			return err;
+		err = bridge_scrape_check(&s, error, bytes);
 		bridge_scrape_release(&s);
+		if (err)
+			return err;
 	}
 	for (size_t i = 0; i < o->statsd.n; i++)
 		if (bridge_statsd_check(o->statsd.v[i], error, bytes))
@@ -153,14 +156,34 @@ static bool may_try_again(uint64_t until_ns)
 	return base_now_ns() < until_ns && !usleep(20000);
 }
 
+/*
+ * Reads the rules of StatsD. The file may have become invalid since the agent started. Without its
+ * rules, series would have other names, so StatsD is not served at all.
+ */
+static bool read_mapping(struct bridge_worker *w)
+{
+	char error[256];
+
+	if (!w->o->mapping)
+		return true;
+	w->map = bridge_statsd_map_open(w->o->mapping, error, sizeof(error));
+	if (!w->map)
+		base_logf(BASE_ERROR, LOG,
+			  "StatsD is not served: correct the file and restart the agent "
+			  "error=%s",
+			  error);
+	return w->map;
+}
+
 /* Logs the sockets that can't be opened and serves the others. */
 static void listen_all(struct bridge_worker *w, int *fds, struct http_front *front)
 {
 	const struct bridge_opts *o = w->o;
+	const bool serves_statsd = read_mapping(w);
 	const uint64_t until_ns = base_now_ns() + PREDECESSOR_NS;
 	char error[256];
 
-	for (size_t i = 0; i < o->statsd.n; i++) {
+	for (size_t i = 0; i < o->statsd.n && serves_statsd; i++) {
 		int fd;
 
 		do
@@ -220,12 +243,6 @@ int bridge_run(const struct bridge_opts *o, int sock)
 
 	if (!parts || !fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
-	/* The file was checked when the agent started. */
-	w.map = o->mapping ? bridge_statsd_map_open(o->mapping, error, sizeof(error)) : NULL;
-	if (o->mapping && !w.map) {
-		base_logf(BASE_ERROR, LOG, "%s", error);
-		return 1;
-	}
 	for (size_t i = 0; i < scrapes; i++)
 		if (bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &parts[i].scrape, error,
 					sizeof(error)))
@@ -235,6 +252,12 @@ int bridge_run(const struct bridge_opts *o, int sock)
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
+	if (o->mapping)
+		sl_counter_add(bridge_counter(&w, "sidelight_bridge_statsd_mapping_errors_total",
+					      "Starts without StatsD because --statsd-mapping was "
+					      "invalid.",
+					      NULL, 0),
+			       !w.map);
 	for (size_t i = 0; i < scrapes; i++)
 		if (parts[i].scrape.url)
 			start_thread(&parts[i], &w, NULL);

@@ -36,9 +36,10 @@ struct bridge_opts {
 	uint64_t expire_ns; /* time after which a StatsD series that is not updated is removed */
 	const char *socket; /* path of the agent's socket */
 	bool unconfined;
+	bool restarted; /* the agent checked the options when it started the first worker */
 };
 
-/* Checks the options. Returns 0, or -EINVAL with one line in error. */
+/* Checks the options and the files. Returns 0, or -EINVAL with one line in error. */
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes);
 /* Runs the bridges until the agent closes its end of the socket. Returns an exit code. */
 int bridge_run(const struct bridge_opts *o, int sock);

@@ -19,7 +19,8 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-#define VALUE_MAX  255u /* bytes of a setting */
+#define RETRY_NS   (10 * SECOND_NS) /* parsing all lines again costs CPU time */
+#define VALUE_MAX  255u		    /* bytes of a setting */
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -29,9 +30,21 @@
 	"openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
 
 enum format { TEXT, OPENMETRICS, FAMILIES };
-enum cause { CONNECT, TIMEOUT, STATUS, TOO_LARGE, MALFORMED, SERIES, MEMORY, SECRET, CAUSES };
-static const char *const cause_names[CAUSES] = {"connect",   "timeout", "status", "too_large",
-						"malformed", "series",	"memory", "secret"};
+enum cause {
+	CONNECT,
+	TIMEOUT,
+	STATUS,
+	TOO_LARGE,
+	MALFORMED,
+	SERIES,
+	MEMORY,
+	SECRET,
+	CONFIG,
+	CAUSES
+};
+static const char *const cause_names[CAUSES] = {"connect",   "timeout",	  "status",
+						"too_large", "malformed", "series",
+						"memory",    "secret",	  "config"};
 
 struct scrape {
 	const struct bridge_worker *w;
@@ -44,6 +57,8 @@ struct scrape {
 	const char *headers[3];
 	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;
+	bool incomplete; /* a series was refused since the last retry */
+	uint64_t retry_ns;
 
 	/* About the current scrape. */
 	struct http_fetched answer;
@@ -138,6 +153,14 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 	return err;
 }
 
+int bridge_scrape_check(const struct bridge_scrape_opts *s, char *error, size_t bytes)
+{
+	struct http_client *client = http_client_open(s->config, error, bytes);
+
+	http_client_close(client);
+	return client ? 0 : -EINVAL;
+}
+
 /* ---- fetching ---- */
 
 static bool is_stopping(void *arg)
@@ -159,6 +182,17 @@ static int report_failure(struct scrape *s, enum cause cause, const char *why)
 	base_log_each(BASE_WARN, LOG, s->o->url, "scrape failed url=%s cause=%s error=%s",
 		      s->o->url, cause_names[cause], why);
 	return -EIO;
+}
+
+/* Reads the settings file, unless an earlier scrape did. Returns 0 or -EIO. */
+static int open_client(struct scrape *s)
+{
+	char why[256];
+
+	if (s->client)
+		return 0;
+	s->client = http_client_open(s->o->config, why, sizeof(why));
+	return s->client ? 0 : report_failure(s, errno == ENOMEM ? MEMORY : CONFIG, why);
 }
 
 /* Fetches the body and determines its format. Returns 0 or -EIO. */
@@ -247,10 +281,26 @@ static void publish_status(struct scrape *s, bool up, uint64_t took_ns)
 				 values[i]);
 }
 
+/*
+ * A body that differs only in its numbers sets only series that were published before. Makes the
+ * next body announce all series again, because the refused ones may now have room.
+ */
+static void retry_refused(struct scrape *s, const struct bridge_publish_counts *now)
+{
+	if (now->refused != s->told.refused || now->full != s->told.full)
+		s->incomplete = true;
+	if (!s->incomplete || base_now_ns() < s->retry_ns)
+		return;
+	bridge_text_forget(s->parser);
+	s->incomplete = false;
+	s->retry_ns = base_now_ns() + RETRY_NS;
+}
+
 static void add_counts(struct scrape *s, bool up)
 {
 	struct bridge_publish_counts now = bridge_publish_counts(s->publisher);
 
+	retry_refused(s, &now);
 	sl_counter_inc(s->scrapes);
 	if (!up)
 		sl_counter_inc(s->failures[s->failed]);
@@ -262,9 +312,10 @@ static void add_counts(struct scrape *s, bool up)
 static void scrape_once(struct scrape *s)
 {
 	uint64_t start = base_now_ns();
-	enum format format;
-	int err = fetch_body(s, &format);
+	enum format format = TEXT;
+	int err = open_client(s);
 
+	err = err ?: fetch_body(s, &format);
 	err = err ?: publish_body(s, format);
 	if (bridge_stopping(s->w))
 		return;
@@ -277,22 +328,28 @@ static void scrape_once(struct scrape *s)
 	add_counts(s, !err);
 }
 
-static int open_scrape(struct scrape *s)
+/* Returns false if memory is short: without a publisher, only the counters tell of the failure. */
+static bool open_publisher(struct scrape *s)
+{
+	s->parser = s->parser ?: bridge_text_new(NULL);
+	s->publisher = s->publisher
+			       ?: bridge_publish_open(&(struct bridge_publish_opts){
+					  .service = s->o->job,
+					  .pod = s->o->instance,
+					  .socket = s->w->o->socket,
+					  .scale = (int)s->w->o->scale});
+	if (s->parser && s->publisher)
+		return true;
+	report_failure(s, MEMORY, strerror(errno));
+	sl_counter_inc(s->scrapes);
+	sl_counter_inc(s->failures[MEMORY]);
+	return false;
+}
+
+static void create_counters(struct scrape *s)
 {
 	struct sl_label l[] = {{"target", s->o->url}, {"cause", NULL}};
-	char why[256];
 
-	s->client = http_client_open(s->o->config, why, sizeof(why));
-	if (!s->client) {
-		base_logf(BASE_ERROR, LOG, "%s", why);
-		return -EINVAL;
-	}
-	s->parser = bridge_text_new(NULL);
-	s->publisher =
-		bridge_publish_open(&(struct bridge_publish_opts){.service = s->o->job,
-								  .pod = s->o->instance,
-								  .socket = s->w->o->socket,
-								  .scale = (int)s->w->o->scale});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
 				    "Scrapes, including failed ones.", l, 1);
 	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",
@@ -308,21 +365,18 @@ static int open_scrape(struct scrape *s)
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",
 						"Scrapes that failed, by cause.", l, 2);
 	}
-	prepare_request(s);
-	return s->parser && s->publisher ? 0 : -ENOMEM;
 }
 
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
 {
 	struct scrape s = {.w = w, .o = o};
 	uint64_t next = base_now_ns();
-	int err = open_scrape(&s);
 
-	if (err)
-		base_logf(BASE_ERROR, LOG, "cannot start scraping url=%s error=%s", o->url,
-			  strerror(-err));
-	while (!err && bridge_sleep(w, next)) {
-		scrape_once(&s);
+	create_counters(&s);
+	prepare_request(&s);
+	while (bridge_sleep(w, next)) {
+		if (open_publisher(&s))
+			scrape_once(&s);
 		next += o->interval_ns;
 		/* the scrape took longer than the interval, so skip scrapes */
 		if (next < base_now_ns())

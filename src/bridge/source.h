@@ -40,6 +40,8 @@ struct bridge_scrape_opts {
 /* Returns 0, or -EINVAL with one line in error. */
 int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,
 			char *error, size_t bytes);
+/* Reads the settings file. Returns 0, or -EINVAL with one line in error. */
+int bridge_scrape_check(const struct bridge_scrape_opts *s, char *error, size_t bytes);
 void bridge_scrape_release(struct bridge_scrape_opts *s);
 /* Runs until the worker stops. */
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *s);

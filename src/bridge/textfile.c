@@ -121,9 +121,18 @@ static void read_folder(struct textfile *t)
 	int n = folder < 0 ? -1 : scandirat(folder, ".", &list, is_metrics, by_name);
 	bool good = n >= 0 && n <= (int)FILES_MAX;
 
-	if (n < 0)
+	if (n < 0) {
 		base_log_limited(BASE_WARN, LOG, "cannot read folder=%s error=%s",
 				 t->w->o->textfile, strerror(errno));
+		sl_counter_inc(t->errors);
+	}
+	if (n > (int)FILES_MAX) {
+		base_log_limited(BASE_WARN, LOG,
+				 "only the first %u files are read: remove some, or let fewer "
+				 "files hold their metrics folder=%s files=%d",
+				 FILES_MAX, t->w->o->textfile, n);
+		sl_counter_add(t->errors, (uint64_t)n - FILES_MAX);
+	}
 	bridge_publish_begin(t->publisher);
 	for (int i = 0; i < n; i++) {
 		if (i < (int)FILES_MAX)
@@ -161,7 +170,9 @@ void bridge_textfile_run(const struct bridge_worker *w)
 	t.publisher = bridge_publish_open(&(struct bridge_publish_opts){
 		.service = "textfile", .pod = "textfile", .socket = w->o->socket});
 	t.errors = bridge_counter(w, "sidelight_bridge_textfile_errors_total",
-				  "Files that could not be read.", NULL, 0);
+				  "Files, or the folder, that could not be read, and files "
+				  "beyond 1000.",
+				  NULL, 0);
 	t.refused = bridge_counter(w, "sidelight_bridge_refused_total",
 				   "Series that cannot be published.", &l, 1);
 	t.full = bridge_counter(w, "sidelight_bridge_full_total",

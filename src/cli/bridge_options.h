@@ -56,6 +56,8 @@
 #define CLI_OPTIONS_BRIDGE_OF_AGENT(o)                                                          \
 	CLI_OPTIONS_WEB(&(o)->web_config, &(o)->roles_file, &(o)->insecure),                    \
 		BASE_STRING("socket", 0, &(o)->socket, "PATH", "the agent's publisher socket"), \
-		CLI_OPTION_UNCONFINED(&(o)->unconfined)
+		CLI_OPTION_UNCONFINED(&(o)->unconfined),                                        \
+		BASE_FLAG("restarted", 0, &(o)->restarted,                                      \
+			  "start even if a file is no longer valid")
 
 #endif

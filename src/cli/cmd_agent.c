@@ -444,25 +444,31 @@ static bool wants_bridges(const struct bridge_opts *o)
 
 static void run_bridges(void *arg, const struct base_child_start *with)
 {
-	(void)with;
-	base_child_exec("bridge", BRIDGES, arg);
+	char **argv;
+
+	(void)arg;
+	set.bridge.restarted = !with->bytes;
+	argv = base_options_print(passed_on);
+	if (argv)
+		base_child_exec("bridge", BRIDGES, argv);
 }
 
 static int start_bridges(const struct base_command *self, struct base_child **child)
 {
-	static struct base_child_opts opts = {.name = "bridge",
-					      .what = "the process that runs the bridges",
-					      .log = "bridge",
-					      .run = run_bridges};
+	static const struct base_child_opts opts = {.name = "bridge",
+						    .what = "the process that runs the bridges",
+						    .log = "bridge",
+						    .run = run_bridges};
+	/* base_child_again() passes no message. */
+	static const struct base_child_start first = {.message = "", .bytes = 1};
 	char path[PATH_MAX];
 	int err;
 
 	if (base_program_find(BRIDGES, path))
 		return base_failure(self, "--scrape, --textfile, --host, --statsd and --otlp "
 					  "require the package sidelight-bridge");
-	opts.arg = base_options_print(passed_on);
-	*child = opts.arg ? base_child_fork(&opts) : NULL;
-	err = *child ? base_child_start(*child, NULL) : opts.arg ? -errno : -ENOMEM;
+	*child = base_child_fork(&opts);
+	err = *child ? base_child_start(*child, &first) : -errno;
 	return err ? base_failure(self, "cannot start the bridges: %s", strerror(-err))
 		   : base_child_await(*child);
 }

@@ -20,7 +20,8 @@ static int bridge_main(const struct base_command *self, int argc, char **argv)
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	if (bridge_check(&set, error, sizeof(error)))
+	/* An invalid file keeps the agent from starting, but does not stop a running one. */
+	if (!set.restarted && bridge_check(&set, error, sizeof(error)))
 		return base_usage(&agent, "%s", error);
 	if (!base_child_started())
 		return base_failure(self, "only 'sidelight agent' can start the bridges");

@@ -5,12 +5,13 @@ test_scrape.py SIDELIGHT CASE"""
 import gzip
 import os
 import re
+import resource
 import shutil
 import socket
 import sys
 import time
 
-from bridge import Bridged, count, field, of, say, Server, varint
+from bridge import Bridged, count, field, of, say, Server, varint, worker
 from support import exposition
 from support import http as client
 from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
@@ -145,6 +146,36 @@ def series_end_and_return_with_their_target():
         body[0] = b'a{x="1"} 8\nbroken\n'
         wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, collector)
         check('WARN scrape: scrape failed' in '\n'.join(agent.err), agent)
+
+
+@case
+def refused_series_are_tried_again():
+    body = [b'a 1\n']
+    server = Server(lambda h: say(body[0])(h))
+    # The bridge keeps its connection, so that it can scrape without another descriptor.
+    server.server.RequestHandlerClass.protocol_version = 'HTTP/1.1'
+    with Bridged('--scrape', f'{server.url},job=again,interval=50ms,timeout=60s') as agent, Collector([agent], '--period', '20ms') as collector:
+        def more():
+            return len(collector.find('more', 'service="again"'))
+
+        def refused():
+            return count(collector, 'refused') + count(collector, 'full')
+        wait_until(lambda: count(collector, 'scrapes') > 3, collector, agent)
+        pid = worker(agent)
+        limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = set(range(1000))
+        for _ in range(20):  # leaves out descriptors that are closed again
+            used &= {int(fd) for fd in os.listdir(f'/proc/{pid}/fd')}
+            time.sleep(0.01)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(used) + 1)) - used), limit[1]))
+        # They need a larger region, and thus a descriptor.
+        body[0] += b''.join(b'more{x="%d"} 1\n' % i for i in range(20000))
+        wait_until(refused, 'refused', lambda: {k: v for k, v in collector.find('sidelight_bridge_failures_total').items() if v}, more, collector, agent)
+        scrapes = count(collector, 'scrapes')
+        wait_until(lambda: count(collector, 'scrapes') > scrapes + 3, collector, agent)
+        check(more() < 20000 and collector.total('up', 'service="again"') == 1, more(), agent)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+        wait_until(lambda: more() == 20000, more, collector, agent)
 
 
 @case
@@ -296,6 +327,32 @@ def textfiles_are_published_as_they_are():
             wait_until(lambda: now().get('backup_age_secondsx') == value, now, collector, agent)
         os.unlink(f'{folder}/in/good.prom')
         wait_until(lambda: now() == {'node_textfile_scrape_error': 0}, now, collector, agent)
+
+
+@case
+def textfiles_that_are_not_read_are_counted():
+    folder = f'{workdir()}/in'
+    os.mkdir(folder)
+    for i in range(1001):
+        with open(f'{folder}/{i:04}.prom', 'w') as f:
+            f.write(f'n{i:04} 1\n' if i in (0, 999, 1000) else '')
+    with Bridged('--textfile', folder, '--scrape-interval', '100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def errors():
+            return count(collector, 'textfile_errors')
+        wait_until(errors, 'the file beyond the limit', collector, agent)
+        wait_until(lambda: collector.find('n0999'), collector, agent)
+        check(not collector.find('n1000'), collector)
+        check(any('only the first 1000 files' in line for line in agent.err), agent)
+        os.unlink(f'{folder}/0000.prom')
+        wait_until(lambda: collector.find('n1000') and not collector.find('n0000'), collector, agent)
+        wait_until(lambda: not collector.total('node_textfile_scrape_error'), collector, agent)
+        before = errors()
+        os.rename(folder, f'{folder}.away')
+        wait_until(lambda: errors() > before, 'the missing folder', collector, agent)
+        check(collector.total('node_textfile_scrape_error') == 1, collector)
+        os.rename(f'{folder}.away', folder)
+        # It is the same folder, so a confined worker may read it.
+        wait_until(lambda: collector.find('n1000'), collector, agent)
 
 
 @case

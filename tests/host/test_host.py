@@ -267,8 +267,8 @@ def an_agent_that_is_killed_leaves_nothing():
             wait_until(lambda: processes() - {str(first)}, 'the host again', collector, agent)
 
 
-def in_namespace(folder):
-    """Mounts a file system that never answers, for this process alone, which becomes the agent."""
+def in_namespace(folder, hung):
+    """Mounts file systems that never answer, and one that does, for this process alone, which becomes the agent."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def call(result):
@@ -279,22 +279,51 @@ def in_namespace(folder):
     call(libc.mount(b'none', b'/', None, 0x44000, None))  # MS_REC | MS_PRIVATE
     # What the agent takes for the machine's file systems.
     call(libc.mount(f'/proc/{os.getpid()}/mountinfo'.encode(), b'/proc/1/mountinfo', None, 0x1000, None))  # MS_BIND
-    fd = os.open('/dev/fuse', os.O_RDWR)
-    os.set_inheritable(fd, True)
-    call(libc.mount(b'hung', folder.encode(), b'fuse', 0, f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()))
+    for i in range(hung):
+        fd = os.open('/dev/fuse', os.O_RDWR)
+        os.set_inheritable(fd, True)
+        call(libc.mount(b'hung', f'{folder}/hung{i}'.encode(), b'fuse', 0, f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()))
+    call(libc.mount(b'good', f'{folder}/good'.encode(), b'tmpfs', 0, b'size=16m'))
+
+
+def with_hung(folder, n):
+    """An agent for which n file systems hang, and the last one answers."""
+    if os.geteuid() or not os.path.exists('/dev/fuse'):
+        skip('not root, or no /dev/fuse')
+    for name in ('good', *(f'hung{i}' for i in range(n))):
+        os.mkdir(f'{folder}/{name}')
+    return Agent('--host', before=(sys.executable, __file__, '--namespace', folder, str(n)))
+
+
+def device_errors(collector):
+    return {re.search('mountpoint="(.*?)"', k)[1]: v for k, v in collector.find('node_filesystem_device_error').items()}
+
+
+@case
+def many_hung_mounts_delay_no_other():
+    folder = workdir()
+    with with_hung(folder, 10) as agent, Collector([agent], '--period', '20ms') as collector:
+        def free():
+            return collector.total('node_filesystem_free_bytes', f'mountpoint="{folder}/good"')
+
+        def state():
+            return device_errors(collector)
+        wait_until(lambda: all(state().get(f'{folder}/hung{i}') == 1 for i in range(10)), state, collector, agent)
+        check(state()[f'{folder}/good'] == 0, state, agent)
+        check(0 < len([line for line in agent.err if 'does not respond' in line]) < 8, agent)
+        before = free()
+        with open(f'/proc/{agent.pid}/root{folder}/good/file', 'wb') as f:
+            f.write(bytes(1 << 20))
+        wait_until(lambda: free() == before - (1 << 20), lambda: (before, free()), collector, agent)
 
 
 @case
 def a_hung_file_system_delays_no_other():
     folder = workdir()
-    os.mkdir(f'{folder}/hung')
-    if os.geteuid() or not os.path.exists('/dev/fuse'):
-        skip('not root, or no /dev/fuse')
-    with Agent('--host', before=(sys.executable, __file__, '--namespace', f'{folder}/hung')) as agent, \
-            Collector([agent], '--period', '20ms') as collector:
+    with with_hung(folder, 1) as agent, Collector([agent], '--period', '20ms') as collector:
         def state():
-            return {re.search('mountpoint="(.*?)"', k)[1]: v for k, v in collector.find('node_filesystem_device_error').items()}
-        wait_until(lambda: state().get(f'{folder}/hung') == 1, state, collector, agent)
+            return device_errors(collector)
+        wait_until(lambda: state().get(f'{folder}/hung0') == 1, state, collector, agent)
         check(any('does not respond' in line for line in agent.err), agent)
         check(not collector.find('node_filesystem_size_bytes', 'hung'))
         check(state().get('/') == 0, state)
@@ -306,6 +335,6 @@ def a_hung_file_system_delays_no_other():
 
 
 if sys.argv[1] == '--namespace':
-    in_namespace(sys.argv[2])
-    os.execvp(sys.argv[3], sys.argv[3:])
+    in_namespace(sys.argv[2], int(sys.argv[3]))
+    os.execvp(sys.argv[4], sys.argv[4:])
 run_cases(only=sys.argv[3:])

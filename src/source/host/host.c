@@ -94,11 +94,10 @@ static void read_rdma(struct host *h, uint64_t now_ns)
 
 static void read_slow(struct host *h, uint64_t now_ns)
 {
-	(void)now_ns;
 	host_kernel_slow(h, &h->kernel);
 	host_devices_slow(h, &h->devices);
 	if (h->mounts)
-		host_mounts_slow(h, h->mounts);
+		host_mounts_slow(h, h->mounts, now_ns);
 }
 
 static void look_for_cgroups(struct host *h, uint64_t now_ns)

@@ -271,7 +271,8 @@ struct host_mounts;
 
 struct host_mounts *host_mounts_open(struct host *h);
 void host_mounts_close(struct host_mounts *m);
-void host_mounts_slow(struct host *h, struct host_mounts *m); /* queues all mounts to be queried */
+/* Queues all mounts to be queried. */
+void host_mounts_slow(struct host *h, struct host_mounts *m, uint64_t now_ns);
 /* Publishes the results, and marks mounts that do not respond. */
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns);
 /* Parses two files in the format of /proc/PID/mountinfo: the host's, and this process's own. */

@@ -4,6 +4,9 @@
  * so a separate thread calls it. When that thread has been in one call for too long, the mount is
  * marked, and another thread continues with the remaining mounts. A marked mount is queried again
  * once its thread has returned.
+ *
+ * A dead server may have many mounts. Once half of the threads are in use, the other mounts of its
+ * device are not queried, so that threads are left for those of other devices.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -17,7 +20,8 @@
 
 #define SECOND_NS   1000000000ull
 #define STUCK_NS    (5 * SECOND_NS)
-#define THREADS_MAX 9 /* one working thread, and eight that are blocked by servers */
+#define OVERDUE_NS  (30 * SECOND_NS) /* an earlier answer is no longer published */
+#define THREADS_MAX 9		     /* one working thread, and eight that are blocked by servers */
 #define MOUNTS_MAX  1024u
 
 enum { SIZE, FREE, AVAILABLE, FILES, FILES_FREE, READ_ONLY, DEVICE_ERROR };
@@ -48,6 +52,7 @@ struct host_mount {
 	/* Protected by the lock. */
 	unsigned int refs;
 	uint64_t asked_ns; /* start of a thread's current call; 0 if there is none */
+	uint64_t due_ns;   /* when the next answer became due; 0 if there is none */
 	bool known, failed, marked;
 	struct statvfs vfs;
 };
@@ -261,7 +266,7 @@ static void query_mount(struct host_mount_shared *s, struct host_mount *m)
 	pthread_mutex_unlock(&s->lock);
 	failed = statvfs(m->path, &vfs);
 	pthread_mutex_lock(&s->lock);
-	m->asked_ns = 0;
+	m->asked_ns = m->due_ns = 0;
 	m->known = true;
 	m->marked = false;
 	m->failed = failed;
@@ -294,6 +299,44 @@ static void *run_thread(void *arg)
 	s->threads--;
 	shared_unref(s);
 	return NULL;
+}
+
+/* ---- devices that hang ---- */
+
+/*
+ * True if both file systems have the same device or server: "SERVER:/PATH" of NFS and others,
+ * "//SERVER/PATH" of SMB.
+ */
+static bool same_device(const char *a, const char *b)
+{
+	const char *path = !strncmp(a, "//", 2) ? strchr(a + 2, '/') : strstr(a, ":/");
+	const size_t server = path ? (size_t)(path - a) + 1 : 0;
+
+	return server ? !strncmp(a, b, server) : !strcmp(a, b);
+}
+
+static bool is_spared(const struct host_mounts *m, const struct host_mount *one)
+{
+	if (m->shared->threads <= THREADS_MAX / 2)
+		return false;
+	for (size_t i = 0; i < m->n; i++)
+		if (m->v[i]->marked && same_device(m->v[i]->device, one->device))
+			return true;
+	return false;
+}
+
+/* Takes mounts from the queue that have become likely to block a thread. */
+static void spare_threads(struct host_mounts *m)
+{
+	struct host_mount_shared *s = m->shared;
+	size_t left = 0;
+
+	for (size_t i = 0; i < s->queued; i++)
+		if (is_spared(m, s->queue[i]))
+			unref_mount(s->queue[i]);
+		else
+			s->queue[left++] = s->queue[i];
+	s->queued = left;
 }
 
 /* Call it with the lock held. */
@@ -376,13 +419,14 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t, struct host_te
 	free(old);
 }
 
-static void put_mount(struct host_mounts *m, const struct host_mount *one)
+static void put_mount(struct host_mounts *m, const struct host_mount *one, uint64_t now_ns)
 {
 	const struct host_text labels[] = {host_text_of(one->device), host_text_of(one->point),
 					   host_text_of(one->type)};
 	const struct statvfs *s = &one->vfs;
 	const double block = (double)s->f_bsize;
-	bool error = one->failed || one->marked;
+	const bool overdue = one->due_ns && now_ns > one->due_ns + OVERDUE_NS;
+	bool error = one->failed || one->marked || overdue;
 	const double v[] = {
 		[SIZE] = (double)s->f_blocks * block,	   [FREE] = (double)s->f_bfree * block,
 		[AVAILABLE] = (double)s->f_bavail * block, [FILES] = (double)s->f_files,
@@ -390,7 +434,7 @@ static void put_mount(struct host_mounts *m, const struct host_mount *one)
 	};
 	struct host_row *r;
 
-	if (!one->known && !one->marked)
+	if (!one->known && !one->marked && !overdue)
 		return;
 	r = host_row(&m->group, labels);
 	if (!r)
@@ -404,28 +448,34 @@ static void put_mount(struct host_mounts *m, const struct host_mount *one)
 }
 
 /* Replaces the working thread if it does not return. */
-static void watch_thread(struct host_mount_shared *s, uint64_t now_ns)
+static void watch_thread(struct host_mounts *m, uint64_t now_ns)
 {
-	struct host_mount *m = s->current;
+	struct host_mount_shared *s = m->shared;
+	struct host_mount *one = s->current;
 
 	if (!s->threads)
 		start_thread(s);
-	if (!m || !m->asked_ns || now_ns <= m->asked_ns + STUCK_NS)
+	if (!one || !one->asked_ns || now_ns <= one->asked_ns + STUCK_NS)
 		return;
-	if (!m->marked)
+	if (!one->marked)
 		base_logf(BASE_WARN, HOST_LOG, "the file system does not respond mountpoint=%s",
-			  m->point);
-	m->marked = true;
+			  one->point);
+	one->marked = true;
 	/* If there is no room for another thread, this is retried every second. */
 	start_thread(s);
+	spare_threads(m);
 }
 
-static void enqueue_mounts(struct host_mounts *m)
+static void enqueue_mounts(struct host_mounts *m, uint64_t now_ns)
 {
 	struct host_mount_shared *s = m->shared;
+	const bool behind = s->queued; /* with the mounts of the previous time */
 
 	for (size_t i = 0; i < m->n; i++) {
-		if (m->v[i]->asked_ns || !BASE_GROW(s->queue, s->queued, s->room))
+		if (!m->v[i]->due_ns)
+			m->v[i]->due_ns = now_ns;
+		if (behind || m->v[i]->asked_ns || is_spared(m, m->v[i]) ||
+		    !BASE_GROW(s->queue, s->queued, s->room))
 			continue;
 		m->v[i]->refs++;
 		s->queue[s->queued++] = m->v[i];
@@ -452,20 +502,19 @@ static bool read_tables(struct host *h, struct host_mounts *m)
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
 {
 	pthread_mutex_lock(&m->shared->lock);
-	watch_thread(m->shared, now_ns);
+	watch_thread(m, now_ns);
 	for (size_t i = 0; i < m->n; i++)
-		put_mount(m, m->v[i]);
+		put_mount(m, m->v[i], now_ns);
 	pthread_mutex_unlock(&m->shared->lock);
 	host_group_end(&m->group);
 }
 
-void host_mounts_slow(struct host *h, struct host_mounts *m)
+void host_mounts_slow(struct host *h, struct host_mounts *m, uint64_t now_ns)
 {
 	if (mounts_changed(m) && read_tables(h, m))
 		host_mounts_parse(m, host_contents(&m->file), host_contents(&m->own));
 	pthread_mutex_lock(&m->shared->lock);
-	if (!m->shared->queued)
-		enqueue_mounts(m);
+	enqueue_mounts(m, now_ns);
 	pthread_mutex_unlock(&m->shared->lock);
 }
 
