@@ -285,8 +285,8 @@ void agent_free(struct agent *a)
 	if (!a)
 		return;
 	agent_tcp_cancel(a);
-	agent_rest_fini(
-		a); /* must come before the rest, because its handlers use the rest of the agent */
+	/* Its handlers use the rest of the agent, which is therefore freed later. */
+	agent_rest_fini(a);
 	for (int i = 0; i < LISTENERS; i++)
 		agent_unlisten(&a->listen[i]);
 	agent_fini(a);
