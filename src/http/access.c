@@ -312,6 +312,11 @@ static bool reads_freely(struct http *h)
 	return !asks;
 }
 
+bool http_authenticates(struct http *h)
+{
+	return h->is_unix || !reads_freely(h);
+}
+
 /* Determines what the request may do, based on all its credentials. */
 static struct proof prove_request(struct http_request *req)
 {

@@ -159,6 +159,12 @@ void http_free(struct http *h); /* stops; no handler runs after it returns */
 /* Returns "127.0.0.1:9464", with the actual port, or "unix:/PATH". */
 const char *http_address(const struct http *h);
 
+/*
+ * Returns true if the server identifies every client that reads: by web.yml, by a token, or, on a
+ * unix socket, by its user.
+ */
+bool http_authenticates(struct http *h);
+
 /* Returns the role of the request. */
 enum http_role http_role(const struct http_request *req);
 const struct http_caller *http_caller(const struct http_request *req);
