@@ -46,6 +46,7 @@ const char *const http_refusal_names[HTTP_REFUSALS] = {
 	[HTTP_REFUSED_SAMPLES] = "query_samples",
 	[HTTP_REFUSED_LEFT] = "client_left",
 	[HTTP_REFUSED_BODIES] = "bodies",
+	[HTTP_REFUSED_ANSWERS] = "answers",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)
