@@ -309,6 +309,14 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		}
 		goto err;
 	}
+	/* agent_rest_check() knows only that there is a web.yml. */
+	if (!http_authenticates(rest->http)) {
+		err = base_fail(error, bytes, -EACCES,
+				"--rest %s: over TCP, the kernel does not identify users: %s must "
+				"have basic_auth_users or require client certificates",
+				a->o.rest, a->o.web_config);
+		goto err;
+	}
 	for (size_t i = 0; i < ROUTES; i++) {
 		rest->bound[i] = (struct rest_bound){a, &routes[i]};
 		err = http_route(rest->http, routes[i].method, routes[i].path, routes[i].needs,

@@ -41,8 +41,7 @@ struct base_json *api_answer(struct http_request *req)
 	if (before > OUTSTANDING_MAX - API_ANSWER_MAX ||
 	    (before > OUTSTANDING_MAX / 2 && http_answers(req) > 1)) {
 		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
-		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503, "too many responses are in progress: try again later");
+		http_reply_full(req, "too many responses are in progress: try again later");
 		return NULL;
 	}
 	a = calloc(1, sizeof(*a));

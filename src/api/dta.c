@@ -125,6 +125,13 @@ static void get_query(struct http_request *req, void *arg)
 		http_reply_error(req, 400, "%s", error);
 }
 
+/* Returns the number of samples that the answer for a key is charged for. */
+static uint64_t cost_of(const struct sl_store_config *c)
+{
+	/* Each answer merges the lanes again. */
+	return c->kind == SL_STORE_SKETCH ? (uint64_t)c->rows * c->slots * c->lanes : 1;
+}
+
 /*
  * Queries a store for several keys. The body is {"store": NAME, "keys": [KEY, ...]}, plus any
  * parameters that a GET query accepts, which then apply to all keys. The response is {"answers":
@@ -170,6 +177,13 @@ static void post_query(struct http_request *req, void *arg)
 	held.totals = &totals;
 	answers = json_array();
 	error[0] = 0;
+	/* A list's items are the same for all keys. */
+	if (held.view[0]->config->kind == SL_STORE_APPEND && json_array_size(keys) > 1) {
+		snprintf(error, sizeof(error),
+			 "store '%s' is of kind append: it can be asked for a single key",
+			 held.view[0]->name);
+		json_array_clear(keys);
+	}
 	p.ask.cells = false; /* cells are too large to return for many keys */
 	json_array_foreach(keys, i, value)
 	{
@@ -179,7 +193,7 @@ static void post_query(struct http_request *req, void *arg)
 				 text ? text : "");
 			break;
 		}
-		one = base_budget_spend(http_budget(req), 1)
+		one = base_budget_spend(http_budget(req), cost_of(held.view[0]->config))
 			      ? dta_query_json(&held, &p.ask, error, sizeof(error))
 			      : NULL;
 		if (!one)

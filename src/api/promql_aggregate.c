@@ -8,7 +8,9 @@
 
 #include "api/promql_internal.h"
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/regex.h"
+#include "base/table.h"
 
 /* A row and the labels of its group. */
 struct group_row {
@@ -207,52 +209,71 @@ static size_t print_value(char *to, size_t room, double v)
 	return strlen(to);
 }
 
-/*
- * Finds the row with these labels among those from `first` on; adds it if there is none. Takes
- * ownership of the labels.
- */
-static struct api_promql_row *find_row(struct api_promql_run *r, struct promql_group *g,
-				       size_t first, struct export_remote_series *of, int *err)
-{
-	const struct api_promql_row wanted = {.of = of};
+/* The row of a value, in a table by the hash of the value's bits. */
+struct value_row {
+	struct base_node node;
+	uint64_t bits; /* all NaN are the same */
+	size_t row;
+};
 
-	for (size_t i = first; of && i < g->out->n; i++)
-		if (!api_promql_row_order(&wanted, &g->out->row[i])) {
-			free(of);
-			return &g->out->row[i];
-		}
-	return api_promql_row_add(r, g->out, of, g->steps, err);
+/* Finds the row of a value; adds it if there is none. Returns NULL with *err set. */
+static struct api_promql_row *find_row(struct api_promql_run *r, struct promql_group *g,
+				       struct base_table *rows, double value, int *err)
+{
+	struct export_remote_series *of;
+	struct api_promql_row *to;
+	struct value_row *at;
+	uint64_t bits, hash;
+	char text[800];
+
+	value = isnan(value) ? (double)NAN : value;
+	memcpy(&bits, &value, sizeof(bits));
+	hash = base_hash_u64(bits);
+	for (at = base_table_first(rows, hash); at; at = base_table_next(at))
+		if (at->bits == bits)
+			return &g->out->row[at->row];
+	at = malloc(sizeof(*at));
+	of = at ? api_promql_labels_set(g->v->key, g->node->arg[1]->text, text,
+					print_value(text, sizeof(text), value))
+		: NULL;
+	to = api_promql_row_add(r, g->out, of, g->steps, err);
+	if (!to) {
+		free(at);
+		return NULL;
+	}
+	at->bits = bits;
+	at->row = g->out->n - 1;
+	base_table_add(rows, at, hash);
+	return to;
 }
 
 /* count_values: one row for each distinct value of the group. */
 static int count_group(struct api_promql_run *r, struct promql_group *g)
 {
-	const char *name = g->node->arg[1]->text;
-	const size_t first = g->out->n;
-	int err = 0;
+	struct base_table rows;
+	int err = base_table_init(&rows) ? 0 : -ENOMEM;
 
 	for (size_t k = 0; k < g->steps && !err; k++) {
 		const size_t n = gather_values(g, k);
 
+		err = api_promql_work(r, n);
 		qsort(g->value, n, sizeof(*g->value), api_promql_order);
 		for (size_t i = 0, end; i < n && !err; i = end) {
-			const double value = g->value[i].value;
-			struct export_remote_series *of;
 			struct api_promql_row *to;
-			char text[800];
 
 			for (end = i + 1;
 			     end < n && !api_promql_order(&g->value[i], &g->value[end]);)
 				end++;
-			of = api_promql_labels_set(g->v->key, name, text,
-						   print_value(text, sizeof(text), value));
-			to = find_row(r, g, first, of, &err);
+			to = find_row(r, g, &rows, g->value[i].value, &err);
 			if (to) {
 				to->has[k] = true;
 				to->value[k] = (double)(end - i);
 			}
 		}
 	}
+	BASE_TABLE_EACH(&rows, at)
+		free(at);
+	base_table_free(&rows);
 	return err;
 }
 

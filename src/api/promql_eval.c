@@ -14,6 +14,7 @@
 #define POINTS_AT_ONCE 16384u
 #define SERIES_POINTS  4000000u	     /* maximum number of points per series */
 #define SUBQUERY_NS    60000000000ll /* default step of a subquery, as in Prometheus */
+#define TIME_MAX       ((int64_t)(API_SECONDS_MAX * 1e9))
 
 /* Times */
 
@@ -153,7 +154,9 @@ static int subquery_steps(const struct api_promql_run *r, const struct api_promq
 		out->n = 0;
 		return 0;
 	}
-	if ((out->end_ns - start) / step >= SERIES_POINTS)
+	/* Each level of nesting may add years, and finally wrap. */
+	if (start < -TIME_MAX || out->end_ns > TIME_MAX ||
+	    (out->end_ns - start) / step >= SERIES_POINTS)
 		return -ERANGE;
 	out->n = (size_t)((out->end_ns - start) / step) + 1;
 	return 0;

@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -340,7 +341,7 @@ static bool parse_at(struct api_promql_parser *p, struct api_promql_node *n)
 		return api_promql_expect_char(p, '(') && api_promql_expect_char(p, ')');
 	}
 	seconds = strtod(p->at, &end);
-	if (end == p->at || !(seconds > -9e9 && seconds < 9e9))
+	if (end == p->at || !(fabs(seconds) < API_SECONDS_MAX))
 		return api_promql_fail_parse(
 			p, "expected a time in Unix seconds, start() or end() after @");
 	n->at = API_PROMQL_TIME;

@@ -7,16 +7,16 @@
 #include <time.h>
 
 #include "api/internal.h"
+#include "api/selected.h"
 #include "base/base.h"
 
 #define RANGE_MAX_NS 86400000000000ll
 #define YEAR_9999    253402300799.0 /* seconds */
-#define SECONDS_MAX  9.2e9	    /* limit of an int64_t of nanoseconds: the year 2261 */
 
-/* Rounds to milliseconds and clamps times beyond the representable range. */
+/* Rounds to milliseconds and clamps times beyond API_SECONDS_MAX. */
 static int64_t to_ns(double seconds)
 {
-	return llround(fmax(fmin(seconds, SECONDS_MAX), -SECONDS_MAX) * 1e3) * 1000000;
+	return llround(fmax(fmin(seconds, API_SECONDS_MAX), -API_SECONDS_MAX) * 1e3) * 1000000;
 }
 
 bool api_parse_time(const char *s, int64_t *ns)

@@ -659,16 +659,19 @@ static void post_read(struct http_request *req, void *arg)
 	size_t bytes = 0;
 	const char *body = http_body(req, &bytes);
 	struct read *r = NULL;
-	int err = -ENOMEM;
+	int err = -ENOMEM, before = atomic_fetch_add(&reads, 1);
 
-	/* read_free() decrements the count. */
-	if (atomic_fetch_add(&reads, 1) < READS_MAX)
-		r = read_new(arg);
+	/* Half is reserved for clients that have no other answer in progress, as in api_answer().
+	 */
+	if (before >= READS_MAX || (before >= READS_MAX / 2 && http_answers(req) > 1)) {
+		atomic_fetch_sub(&reads, 1);
+		http_reply_full(req, "too many remote reads are in progress: try again later");
+		return;
+	}
+	r = read_new(arg); /* read_free() decrements the count */
 	if (!r) {
 		atomic_fetch_sub(&reads, 1);
-		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503,
-				 "too many remote reads are in progress: try again later");
+		http_reply_error(req, 503, "out of memory");
 		return;
 	}
 	r->budget = http_budget(req);

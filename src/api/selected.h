@@ -75,6 +75,12 @@ size_t api_series_last(struct collect_collector *c, const struct api_selected *s
 		       const struct api_series *of, int64_t from_ns, int64_t to_ns,
 		       struct collect_point *out);
 
+/*
+ * Times of requests are clamped to +-4e9 s, until the year 2096. So the difference of two of them
+ * fits into an int64_t of nanoseconds, even after offsets and ranges of a year.
+ */
+#define API_SECONDS_MAX 4e9
+
 /* Converts a client's milliseconds to nanoseconds. Out-of-range times are clamped. */
 static inline int64_t api_ms_to_ns(int64_t ms)
 {

@@ -11,6 +11,9 @@ bool base_grow(void *array, size_t *room, size_t count, size_t size)
 
 	if (count <= *room)
 		return true;
+	/* Below this, neither n nor its size in bytes wraps. */
+	if (count > SIZE_MAX / 2 / size)
+		return false;
 	while (n < count)
 		n *= 2;
 	memcpy(&v, array, sizeof(v));

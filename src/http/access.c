@@ -46,6 +46,7 @@ const char *const http_refusal_names[HTTP_REFUSALS] = {
 	[HTTP_REFUSED_SAMPLES] = "query_samples",
 	[HTTP_REFUSED_LEFT] = "client_left",
 	[HTTP_REFUSED_BODIES] = "bodies",
+	[HTTP_REFUSED_ANSWERS] = "answers",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)
@@ -310,6 +311,11 @@ static bool reads_freely(struct http *h)
 	asks = h->web && http_web_authenticates(h->web);
 	pthread_rwlock_unlock(&h->web_lock);
 	return !asks;
+}
+
+bool http_authenticates(struct http *h)
+{
+	return h->is_unix || !reads_freely(h);
 }
 
 /* Determines what the request may do, based on all its credentials. */

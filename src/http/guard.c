@@ -99,7 +99,7 @@ static const char *why_unfit(const struct http *h, const struct http_web *w)
 {
 	if (w->tls != h->web->tls)
 		return "enabling or disabling TLS requires a restart";
-	if (!h->local && !http_web_authenticates(w) && http_web_authenticates(h->web) &&
+	if (!h->is_unix && !http_web_authenticates(w) && http_web_authenticates(h->web) &&
 	    !h->opts.open && !*h->reader_token)
 		return "clients would no longer be authenticated";
 	return NULL;

@@ -159,6 +159,12 @@ void http_free(struct http *h); /* stops; no handler runs after it returns */
 /* Returns "127.0.0.1:9464", with the actual port, or "unix:/PATH". */
 const char *http_address(const struct http *h);
 
+/*
+ * Returns true if the server identifies every client that reads: by web.yml, by a token, or, on a
+ * unix socket, by its user.
+ */
+bool http_authenticates(struct http *h);
+
 /* Returns the role of the request. */
 enum http_role http_role(const struct http_request *req);
 const struct http_caller *http_caller(const struct http_request *req);
@@ -210,6 +216,11 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 	__attribute__((format(printf, 3, 4)));
 /* Replies with an error in the format of Prometheus' API. Other clients only read "error". */
 void http_reply_refused(struct http_request *req, int status, const char *type, const char *why);
+/*
+ * Replies with 503 because answers in progress leave no room for this one, and counts it as
+ * HTTP_REFUSED_ANSWERS.
+ */
+void http_reply_full(struct http_request *req, const char *why);
 /* Replies with a jansson value and takes ownership of it. */
 struct json_t;
 void http_reply_json(struct http_request *req, int status, struct json_t *json);
@@ -274,6 +285,7 @@ enum http_refusal {
 	HTTP_REFUSED_SAMPLES, /* 422: a costly request touched too many samples */
 	HTTP_REFUSED_LEFT,    /* the client of a costly request left before the answer */
 	HTTP_REFUSED_BODIES,  /* 503: the peer's share of the memory for bodies is used up */
+	HTTP_REFUSED_ANSWERS, /* 503: too many large answers are in progress */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

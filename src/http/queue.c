@@ -25,6 +25,13 @@ struct base_budget *http_budget(struct http_request *req)
 	return req->route && req->route->costly ? &req->budget : NULL;
 }
 
+void http_reply_full(struct http_request *req, const char *why)
+{
+	http_add_header(req, "Retry-After", "1");
+	count_refusal(req, HTTP_REFUSED_ANSWERS);
+	http_reply_error(req, 503, "%s", why);
+}
+
 static enum http_refusal cause_of(const struct base_budget *b)
 {
 	return b->err == -EDQUOT ? HTTP_REFUSED_SAMPLES : HTTP_REFUSED_TIME;

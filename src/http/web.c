@@ -15,6 +15,13 @@
 
 /* ---- files ---- */
 
+/* A file that is being written is empty for a moment. */
+static void refuse_empty(struct base_yaml *y)
+{
+	if (!base_yaml_root(y))
+		base_yaml_wrong_at(y, 0, "the file is empty");
+}
+
 static bool slurp_file(struct base_yaml *y, base_yaml_node mapping, const char *key,
 		       const char *file, struct http_web_bytes *out)
 {
@@ -446,6 +453,7 @@ static void read_roles(struct http_web *w, const char *path)
 	struct base_yaml *y = w->roles_yaml;
 	base_yaml_node all, one;
 
+	refuse_empty(y);
 	if (!base_yaml_keys(y, base_yaml_root(y), "requestheader", "roles"))
 		return;
 	read_proxy(w, path);
@@ -489,6 +497,7 @@ static void read_web(struct http_web *w, const char *path)
 	struct base_yaml *y = w->yaml;
 	base_yaml_node root = base_yaml_root(y);
 
+	refuse_empty(y);
 	if (!base_yaml_keys(y, root, "tls_server_config", "http_server_config", "basic_auth_users"))
 		return;
 	read_tls(w, base_yaml_get(y, root, "tls_server_config"), path);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_table.c - the hash table of base: growth, order and removal. */
+/* test_table.c - the hash table of base: growth, order and removal; and its arrays. */
 #include <stdlib.h>
 
 #include "support/test.h"
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/table.h"
 
@@ -60,10 +61,26 @@ static void equal_keys_stay_newest_first_while_it_grows(void **state)
 	free(item);
 }
 
+static void arrays_beyond_all_memory_are_refused(void **state)
+{
+	uint64_t *v = NULL;
+	size_t room = 0;
+
+	(void)state;
+	assert_false(base_grow(&v, &room, SIZE_MAX - 5, sizeof(*v)));
+	assert_false(base_grow(&v, &room, SIZE_MAX / sizeof(*v), sizeof(*v)));
+	assert_true(base_grow(&v, &room, 17, sizeof(*v)));
+	assert_int_equal(room, 32);
+	assert_false(base_grow(&v, &room, SIZE_MAX - 5, sizeof(*v)));
+	assert_int_equal(room, 32);
+	free(v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_keys_stay_newest_first_while_it_grows),
+		cmocka_unit_test(arrays_beyond_all_memory_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

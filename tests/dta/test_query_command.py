@@ -38,13 +38,13 @@ TENANT = '  - {number: 0, name: default}\n'
 
 
 class Collector(Part):
-    def __init__(self, name, tenants=TENANT, http='127.0.0.1:0'):
+    def __init__(self, name, tenants=TENANT, http='127.0.0.1:0', options=()):
         self.file, self.folder, self.socket = f'{D}/{name}.yaml', f'{D}/{name}', f'unix:{D}/{name}.sock'
         os.makedirs(self.folder, exist_ok=True)
         with open(f'{D}/values', 'w') as f:
             f.write('\n'.join(map(str, range(1, 1001))))
         self.write(tenants)
-        super().__init__(SIDELIGHT, 'collect', '--dta', self.file, '--listen', http)
+        super().__init__(SIDELIGHT, 'collect', '--dta', self.file, '--listen', http, *options)
         self.at = self.ready()['listen'].removeprefix('http://')
 
     def write(self, tenants):
@@ -53,6 +53,12 @@ class Collector(Part):
 
     def get(self, path):
         return json.loads(get(f'http://{self.at}/api/v1/dta{path}'))
+
+    def post(self, **body):
+        """(status, JSON) of a query of several keys"""
+        status, _, said = request(f'http://{self.at}/api/v1/dta/query', 'POST', json.dumps(body).encode(),
+                                  {'Content-Type': 'application/json'})
+        return status, json.loads(said)
 
 
 def translator(name, *collectors, options=()):
@@ -175,9 +181,18 @@ def what_http_says_is_what_the_command_says(c):
         except urllib.error.HTTPError as e:
             check(e.code in (400, 404) and json.loads(e.read())['error'], f'{path}: {e}')
     # A number is no store's name, and nor is another number that comes after it.
-    body = json.dumps({'store': 7, 'keys': keys, 'copies': 1}).encode()
-    status, _, said = request(f'http://{c.at}/api/v1/dta/query', 'POST', body, {'Content-Type': 'application/json'})
-    check(status == 400 and json.loads(said)['error'] == 'missing parameter store', f'{status}: {said}')
+    status, said = c.post(store=7, keys=keys, copies=1)
+    check(status == 400 and said['error'] == 'missing parameter store', f'{status}: {said}')
+    # A list would be answered once per key.
+    status, said = c.post(store='events', keys=keys, max=4096)
+    check(status == 400 and 'a single key' in said['error'], f'{status}: {str(said)[:300]}')
+    status, said = c.post(store='events', keys=keys[:1], max=4096)
+    check(status == 200 and said['answers'][0]['result'] == 'found', f'{status}: {str(said)[:300]}')
+    # The merge of a sketch's lanes is charged per key: here 4 rows, 1024 columns and 4 lanes.
+    with Collector('poor', options=('--query-samples', '40000')) as poor:
+        for n, code in ((1, 200), (2, 200), (3, 422)):
+            status, said = poor.post(store='sizes', keys=keys[:n])
+            check(status == code, f'{n} keys: {status}: {str(said)[:300]}', poor)
 
 
 def keys_are_those_of_their_store_and_what_is_gone_is_told(c):

@@ -4,15 +4,20 @@
 /api/v1/history says; a reader of chunks, written from Prometheus' documents, gets the same points."""
 import json
 import math
+import os
 import random
+import socket
 import struct
 import sys
 import unittest
 import urllib.parse
 
 from support import http
+from support.attacker import Attacker
+from support.hostile import HostileRegion, schema
 from support.process import check, skip, wait_until
 from support.prometheus import Prometheus, available
+from support.protocol import Client
 from support.sidelight import Agent, Collector, generate
 
 try:
@@ -562,6 +567,43 @@ class RemoteRead(unittest.TestCase):
         self.assertEqual(self.own('label/pod/values', start=1, end=2)['data'], [])
         self.assertEqual(self.own('label/pod/values', start='2020-01-01T00:00:00Z', **{'match[]': '{service="shop"}'})['data'],
                          ['shop-0', 'shop-1', 'shop-2'])
+
+
+class Strangers(unittest.TestCase):
+    @unittest.skipIf(os.geteuid(), 'needs root to become another user')
+    def test_answers_not_taken_refuse_no_other(self):
+        """A user begins as many reads as there may be, and takes no answer."""
+        path, headers = '/api/v1/read', {'Content-Type': 'application/x-protobuf', 'Content-Encoding': 'snappy'}
+
+        def body(name):
+            return snappy.compress(read_request([(2, '__name__', name)], 1, 2**53, (1,)))
+        with Agent() as agent, Collector([agent], '--period', '20ms') as c:
+            os.chmod(agent.folder, 0o755)
+            host, port = c.address.rsplit(':', 1)
+            held = []
+
+            def attack():
+                names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
+                for pod in range(4):
+                    region = HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
+                    client = Client(agent.socket)
+                    client.publish(region)
+                    held.extend((client, region))
+                wait_until(lambda: len(http.request(c.url + path, 'POST', body('x.+'), headers)[2]) > 6 << 20, 'a large answer', c)
+                data = body('x.+')
+                for _ in range(4):
+                    s = socket.socket()
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    s.connect((host, int(port)))
+                    s.sendall(f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n'.encode() +
+                              ''.join(f'{k}: {v}\r\n' for k, v in headers.items()).encode() + b'\r\n' + data)
+                    s.recv(1)
+                    held.append(s)
+            with Attacker(attack):
+                for _ in range(5):
+                    status, _, answer = http.request(c.url + path, 'POST', body('sidelight_host_up'), headers)
+                    self.assertEqual(status, 200, answer)
+                self.assertEqual(c.total('sidelight_collector_http_refused_total', 'cause="answers"'), 2)
 
 
 if __name__ == '__main__':

@@ -179,6 +179,18 @@ void bad_questions_are_answered_400_with_what_is_wrong(void **state)
 		{"buckets?series=77/1", 404, "no such series"},
 		{"buckets", 400, "series"},
 		{"nonsense", 404, "nonsense"},
+		/* Without limits, the nanoseconds of these times wrap. */
+		{"query_range?query=sum_over_time(nosuch%5B1s:1s%5D)&start=-9200000000&"
+		 "end=9200000000&step=1",
+		 400, "11000 steps"},
+		{"query_range?query=sum_over_time(nosuch%5B1s:1s%5D)&start=-9200000000&"
+		 "end=9200000000&step=1y",
+		 422, "too many points"},
+		{"query?query=sum_over_time(nosuch%5B1y:1y%5D%20offset%20-1y)&time=9200000000", 422,
+		 "too many points"},
+		{"query?query=sum_over_time(nosuch%5B1y:1y%5D)&time=-9200000000", 422,
+		 "too many points"},
+		{"query?query=nosuch%20@%208999999999", 400, "expected a time"},
 	};
 
 	(void)state;

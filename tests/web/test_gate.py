@@ -14,6 +14,7 @@ import sys
 import threading
 
 from support.attacker import Attacker
+from support.http import request
 from support.pki import Authority, bcrypt
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
 from support.prometheus import Prometheus, Receiver, available
@@ -331,6 +332,26 @@ def files_change_under_load():
 
 
 @case
+def reloads_on_loopback_keep_authentication():
+    """Other local users get in neither while an editor or a generator writes web.yml, nor by a file without users."""
+    web = write(f'{workdir()}/web.yml', json.dumps({'basic_auth_users': users()}))
+    word = 'Basic ' + base64.b64encode(b'reader:r-e-a-d').decode()
+    with Agent() as a, Collector([a], '--web-config', web) as c:
+        def status(**headers):
+            return request(c.url + '/metrics', headers=headers)[0]
+        for i, (text, line) in enumerate((('', 'the file is empty'), ('# users follow\n', 'the file is empty'),
+                                          ('http_server_config: {}', 'no longer be authenticated'))):
+            check(status() == 401 and status(Authorization=word) == 200, 'before', text, c)
+            with open(web, 'w') as f:
+                f.write(text)
+            wait_until(lambda: c.logged().count('keeping the previous settings') > i or status() != 401, ('a reload', text), c)
+            check(line in c.logged(), text, c)
+            check(status() == 401 and status(Authorization=word) == 200, 'after', text, c)
+            said = request(c.url + '/metrics', headers={'Authorization': word})[2].decode()
+            check(f'sidelight_collector_http_refused_total{{cause="settings"}} {i + 1}\n' in said, 'counted', text, c)
+
+
+@case
 def slow_handshakes_refuse_no_other():
     """Another user begins more handshakes than there are connections, and ends none."""
     with Gate({'tls_server_config': tls(), 'basic_auth_users': users()}, '--max-connections', '32') as c:
@@ -374,6 +395,8 @@ def listening_widely_needs_tls_and_proof():
             c.ready()
     p = run(EXE, 'agent', '--socket', f'{folder}/a.sock', '--rest', '0.0.0.0:0', '--rest-token-file', token, code=1)
     check('--insecure-listen' in p.stderr, p.stderr)
+    p = run(EXE, 'agent', '--socket', f'{folder}/a.sock', '--rest', '127.0.0.1:0', '--web-config', with_tls, code=1)
+    check('basic_auth_users' in p.stderr, p.stderr)
     with Agent('--rest', '127.0.0.1:0', '--web-config', with_users) as a:
         check(a.ask('GET', '/rdma/mrs')[0] == 401, 'REST without a password', a)
         word = 'Basic ' + base64.b64encode(b'reader:r-e-a-d').decode()

@@ -19,10 +19,10 @@ LIGHT = '/api/v1/query?' + urlencode({'query': 'sidelight_agent_admitted_total'}
 
 
 @contextlib.contextmanager
-def collector(*options, metrics=METRICS, rows=100):
+def collector(*options, metrics=METRICS, rows=100, kinds='counter'):
     """A collector with a history of `metrics` series of `rows` values each."""
     with Agent() as agent, generate(agent.socket, '--pods', '1', '--metrics', str(metrics), '--updates', str(10 * metrics),
-                                    '--hold', '1h') as pod, \
+                                    '--kinds', kinds, '--hold', '1h') as pod, \
             Collector([agent], '--period', '5ms', '--history', '128M', *options) as c:
         wait_until(lambda: c.total('sidelight_collector_history_points') > rows * metrics, 'a history', c, pod, every=0.2)
         yield c
@@ -92,6 +92,14 @@ def queries_end_in_time():
             status, answer = ask(c, path)
             check(status == 503 and answer['errorType'] == 'timeout' and '--query-timeout' in answer['error'], status, answer, c)
         check(refused(c, 'query_timeout') == 2, f'{refused(c, "query_timeout")} counted', c)
+    # Each step has the values of the step before.
+    with collector('--query-timeout', '1s', metrics=2000, rows=1, kinds='histogram') as c:
+        now = time.time()
+        path = '/api/v1/query_range?' + urlencode({'query': 'count(count_values("v", {__name__=~"generated_.+_sum"} @ end()))',
+                                                   'start': now - 1.8, 'end': now, 'step': '1ms'})
+        status, answer = ask(c, path)
+        took = time.time() - now
+        check(took < 8 and status in (200, 503), took, status, str(answer)[:500], c)
 
 
 def query_thread(c):
