@@ -661,8 +661,7 @@ static void post_read(struct http_request *req, void *arg)
 	struct read *r = NULL;
 	int err = -ENOMEM, before = atomic_fetch_add(&reads, 1);
 
-	/* Half is reserved for clients that have no other answer in progress, as in api_answer().
-	 */
+	/* As in api_answer(), half is for clients that have no other answer in progress. */
 	if (before >= READS_MAX || (before >= READS_MAX / 2 && http_answers(req) > 1)) {
 		atomic_fetch_sub(&reads, 1);
 		http_reply_full(req, "too many remote reads are in progress: try again later");
