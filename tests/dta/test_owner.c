@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner.c - the store server: its file, its epochs and its clients. */
 
+#include <sys/eventfd.h>
+
 #include "support/test.h"
 #include "owner_talk.h"
+#include "base/text.h"
 #include "dta/translate/internal.h"
 
 /* ---- the file ---- */
@@ -506,6 +509,139 @@ static void an_account_counts_once_when_its_packets_move(void **state)
 	dta_store_server_free(o);
 }
 
+/* ---- collectors that differ about a tenant ---- */
+
+#define PACKETS 4u
+
+/* An input of packets that ends. */
+struct few {
+	struct dta_input in;
+	uint8_t data[PACKETS][256];
+	uint32_t bytes[PACKETS], n;
+	bool given;
+};
+
+static int receive_few(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+{
+	struct few *f = (struct few *)in;
+
+	if (f->given || f->n > max)
+		return -ENODATA;
+	for (uint32_t i = 0; i < f->n; i++)
+		out[i] = (struct dta_datagram){.data = f->data[i],
+					       .bytes = f->bytes[i],
+					       .to = in6addr_loopback.s6_addr,
+					       .address = in6addr_loopback};
+	f->given = true;
+	return (int)f->n;
+}
+
+/* Two reports of reporter 5 of tenant 7, signed if a key is given. */
+static void add_packet(struct few *f, const char *key)
+{
+	static const uint8_t text[8];
+	const struct dta_block shape = {
+		.opcode = DTA_KEYWRITE, .copies = 1, .key_bytes = 8, .value_bytes = 8, .store = 1};
+	const struct dta_header h = {.flags = key ? DTA_AUTHENTICATED : 0,
+				     .tenant = 7,
+				     .reporter = 5,
+				     .time_ns = base_realtime_ns()};
+	uint8_t *p = f->data[f->n], binary[DTA_KEY_BYTES];
+	struct dta_builder b;
+	struct dta_key *k;
+	size_t n;
+
+	dta_begin(&b, p, sizeof(f->data[0]), &h);
+	assert_int_equal(dta_put(&b, &shape, text, text), 0);
+	assert_int_equal(dta_put(&b, &shape, text, text), 0);
+	n = dta_end(&b);
+	if (key) {
+		assert_int_equal(base_unhex(binary, key, sizeof(binary)), 0);
+		k = dta_key_new(binary);
+		n = dta_proof_put(k, dta_translator_of_name("t", 1), p, n);
+		dta_key_free(k);
+	}
+	f->bytes[f->n++] = (uint32_t)n;
+}
+
+#define KEY	"000102030405060708090a0b0c0d0e0f"
+#define REVOKED "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
+
+/* A store server NAME.sock with this entry for tenant 7. */
+static struct dta_store_server *own_of_tenant(const char *name, const char *tenant)
+{
+	char text[1024], file[16], error[512];
+	struct dta_store_server *o;
+
+	snprintf(text, sizeof(text),
+		 "listen: %s/%s.sock\ntenants:\n- {number: 7, %s}\nstores:\n"
+		 "- {name: f, tenant: 7, number: 1, kind: key-write, slots: 99, value: 8}\n",
+		 test_folder, name, tenant);
+	snprintf(file, sizeof(file), "%s.yaml", name);
+	o = dta_store_server_new(write_file(file, text), error, sizeof(error));
+	if (!o || dta_store_server_start(o, error, sizeof(error)))
+		fail_msg("%s", error);
+	return o;
+}
+
+static bool is_first_ready(struct dta_worker *w, struct dta_store_server *o)
+{
+	(void)o;
+	return dta_client_ready(w->client[0]);
+}
+
+/* The first collector requires KEY and has a rate; the second one has a file of an earlier time. */
+static void the_strictest_collector_decides_on_a_tenant(void **state)
+{
+	static const struct dta_input_ops ops = {
+		.name = "few", .receive = receive_few, .close = close_nothing};
+	char paths[2][96], key[160], both[256];
+	const char *const collectors[] = {paths[0], paths[1]};
+	const char *const old[] = {"required: false", both};
+
+	(void)state;
+	write_file("revoked", REVOKED);
+	snprintf(key, sizeof(key), "rate: 1, burst: 1, key: %s", write_file("key", KEY));
+	snprintf(both, sizeof(both),
+		 "required: false, rate: 9, burst: 9, key: %s/key, keys: [{key: %s/revoked}]",
+		 test_folder, test_folder);
+	for (int i = 0; i < 2; i++)
+		snprintf(paths[i], sizeof(paths[i]), "%s/%c.sock", test_folder, "ab"[i]);
+	for (size_t i = 0; i < 2; i++) {
+		struct few f = {.in = {.ops = &ops, .fd = -1}};
+		struct dta_input *in = &f.in;
+		struct dta_rates *rates = dta_rates_new();
+		const struct dta_translate_opts opts = {
+			.collectors = collectors, .n_collectors = 2, .rates = rates, .name = "t"};
+		struct dta_store_server *o[2] = {own_of_tenant("a", key)};
+		struct dta_translate_account a = {0};
+		const int stop = eventfd(0, EFD_CLOEXEC);
+		uint64_t others = 0;
+		char error[256];
+		struct dta_worker *w = dta_worker_new(&opts, "t", &in, 1, error, sizeof(error));
+
+		assert_true(w && stop >= 0);
+		drive_until(w, o[0], is_first_ready);
+		o[1] = own_of_tenant("b", old[i]);
+		add_packet(&f, NULL);
+		add_packet(&f, NULL);
+		add_packet(&f, REVOKED);
+		add_packet(&f, KEY);
+		dta_worker_run(w, stop);
+		dta_worker_account(w, &a, &others);
+		assert_int_equal(a.packets, PACKETS);
+		assert_int_equal(a.refused[DTA_BAD_MAC], PACKETS - 1);
+		assert_int_equal(a.packets_taken, 1);
+		assert_int_equal(a.engine.dropped[DTA_DROP_RATE], 1);
+		assert_int_equal(a.engine.stored, 1);
+		dta_worker_free(w);
+		for (int k = 0; k < 2; k++)
+			dta_store_server_free(o[k]);
+		dta_rates_free(rates);
+		close(stop);
+	}
+}
+
 static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 {
 	char called[162];
@@ -818,6 +954,7 @@ int main(void)
 		cmocka_unit_test(an_ended_run_leaves_no_report_open),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
+		cmocka_unit_test(the_strictest_collector_decides_on_a_tenant),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
 		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),
 		cmocka_unit_test(a_report_stands_is_overwritten_updated_or_expired),
