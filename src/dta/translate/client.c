@@ -475,6 +475,14 @@ bool dta_client_finish(struct dta_client *c, uint64_t now_ns)
 	       (!c->out || !c->out->outstanding);
 }
 
+void dta_client_give_up(struct dta_client *c)
+{
+	/* Otherwise it would repeat them after a reconnect, and nothing drives it until then. */
+	if (c->opts.output == DTA_CLIENT_RAW && !c->opts.raw.file && !c->line)
+		dta_client_output_close(c);
+	dta_engine_drop_delayed(c->engine);
+}
+
 void dta_client_abandon(struct dta_client *c)
 {
 	if (c->opts.output != DTA_CLIENT_SHM)

@@ -95,6 +95,12 @@ bool dta_client_congested(const struct dta_client *c);
  */
 bool dta_client_finish(struct dta_client *c, uint64_t now_ns);
 /*
+ * While not ready: gives up what dta_client_settled() waits for, so that reporters can resend it to
+ * another collector. Drops the reports that wait for a timer as DTA_DROP_OUTPUT_DOWN, and counts
+ * operations in flight as unconfirmed if the connection has ended.
+ */
+void dta_client_give_up(struct dta_client *c);
+/*
  * Drops all waiting reports as DTA_DROP_OUTPUT_DOWN and counts operations in flight as unconfirmed.
  */
 void dta_client_abandon(struct dta_client *c);

@@ -419,6 +419,21 @@ static void answer_reporters(struct dta_worker *w, uint64_t now)
 
 /* ---- the loop ---- */
 
+/*
+ * If another collector is up, reports don't wait for one that is down: they would delay all
+ * acknowledgements until it returns. With replicas, acknowledgements don't wait for it.
+ */
+static void give_up_down(struct dta_worker *w)
+{
+	const uint64_t up = collectors_up(w);
+
+	if (w->opts.replicas > 1 || !up)
+		return;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		if (!(up >> i & 1))
+			dta_client_give_up(w->client[i]);
+}
+
 static void poll_timers(struct dta_worker *w, uint64_t now)
 {
 	const uint64_t was_up = w->up;
@@ -430,6 +445,7 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
+	give_up_down(w);
 	answer_reporters(w, now);
 	release_held(w, now);
 	for (uint32_t i = 0; i < w->sources; i++)
