@@ -410,8 +410,8 @@ static int run_translator(struct translate *t)
 		if (!t->opts.steer)
 			return base_failure(t->cmd, "%s", strerror(errno));
 	}
-	t->opts.client.rates = dta_rates_new();
-	if (!t->opts.client.rates)
+	t->opts.rates = dta_rates_new();
+	if (!t->opts.rates)
 		return base_failure(t->cmd, "%s", strerror(errno));
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
@@ -692,7 +692,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	dta_gap_file_close(set.opts.gaps);
 	dta_steer_free(set.opts.steer);
 	dta_paths_free(set.opts.paths);
-	dta_rates_free(set.opts.client.rates);
+	dta_rates_free(set.opts.rates);
 	dta_map_free(set.devices);
 	free(set.allow);
 #if HAVE_XDP

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 
 #include "support/test.h"
+#include "base/text.h"
 #include "owner_talk.h"
 #include "dta/translate/client.h"
 
@@ -318,20 +319,36 @@ static struct {
 	int listener, fd;
 	struct dta_control_line *line;
 	struct dta_client *client;
-	int tenants, keys;
+	struct dta_tenants *tenants;
 	char at[64], file[128];
 } it;
 
-static void on_tenant(void *arg, uint16_t tenant, bool required)
+/* Returns true if packets of the tenant must carry a MAC. */
+static bool needs_mac(uint16_t tenant)
 {
-	(void)arg, (void)tenant;
-	it.tenants += required ? 100 : 1;
+	const struct dta_header h = {.tenant = tenant};
+	uint32_t used;
+
+	return dta_tenants_check(it.tenants, &h, NULL, 0, NULL, 0, &used) != DTA_FINE;
 }
 
-static void on_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
+/* Returns true if packets of the tenant that are signed with KEY are accepted. */
+static bool has_key(uint16_t tenant)
 {
-	(void)arg, (void)tenant, (void)keys, (void)n;
-	it.keys++;
+	const struct dta_header h = {.flags = DTA_AUTHENTICATED, .tenant = tenant, .reporter = 1};
+	const struct dta_auth_here here = {0};
+	uint8_t key[DTA_KEY_BYTES], packet[64] = {0};
+	struct dta_key *k;
+	uint32_t used;
+	size_t bytes;
+	bool accepted;
+
+	assert_int_equal(base_unhex(key, KEY, sizeof(key)), 0);
+	k = dta_key_new(key);
+	bytes = dta_proof_put(k, 0, packet, DTA_HEADER_BYTES);
+	accepted = dta_tenants_check(it.tenants, &h, packet, bytes, &here, 1, &used) == DTA_FINE;
+	dta_key_free(k);
+	return accepted;
 }
 
 static const char *theirs; /* the collector's secret */
@@ -375,6 +392,8 @@ static void start_client(const char *secret)
 	assert_int_equal(getsockname(it.listener, (struct sockaddr *)&a, &bytes), 0);
 	snprintf(it.at, sizeof(it.at), "127.0.0.1:%u", ntohs(a.sin_port));
 	snprintf(it.file, sizeof(it.file), "%s/frames", test_folder);
+	it.tenants = dta_tenants_new(&(const char *){it.at}, 1, NULL);
+	assert_non_null(it.tenants);
 	it.client = dta_client_new(
 		&(struct dta_client_opts){
 			.collector = it.at,
@@ -383,8 +402,7 @@ static void start_client(const char *secret)
 			.raw.file = it.file,
 			.secret = secret,
 			.secret_bytes = secret ? strlen(secret) : 0,
-			.tenant = on_tenant,
-			.keys = on_keys,
+			.tenants = it.tenants,
 		},
 		error, sizeof(error));
 	if (!it.client)
@@ -394,17 +412,20 @@ static void start_client(const char *secret)
 static void stop_client(void)
 {
 	dta_client_free(it.client);
+	dta_tenants_free(it.tenants);
 	dta_control_line_free(it.line);
 	close(it.listener);
 }
 
-static void withdraw_and_require(void)
+/* Tenant 7 must use MACs, tenant 8 need not any more; both have a key. */
+static void require_and_withdraw(void)
 {
 	say(it.line, json_pack("{s:s,s:i,s:i,s:i,s:i}", "type", "welcome", "version",
 			       DTA_CONTROL_VERSION, "instance", 7, "lane", 0, "port", 0));
-	for (int required = 0; required < 2; required++)
-		say(it.line, json_pack("{s:s,s:i,s:[],s:b}", "type", "tenant", "tenant", 7, "keys",
-				       "required", required));
+	for (int i = 0; i < 3; i++)
+		say(it.line, json_pack("{s:s,s:i,s:[{s:s,s:i,s:i}],s:b}", "type", "tenant",
+				       "tenant", i ? 8 : 7, "keys", "key", KEY, "reporter", 1,
+				       "last", 1, "required", i < 2));
 	say(it.line, json_pack("{s:s}", "type", "ready"));
 }
 
@@ -424,20 +445,21 @@ static void keys_come_from_a_collector_that_proved_the_secret(void **state)
 			assert_null(hello);
 			assert_int_equal(errno, how == 1 ? EACCES : EPROTONOSUPPORT);
 			if (how == 2) /* it sends messages nevertheless */
-				withdraw_and_require();
+				require_and_withdraw();
 			for (int i = 0; i < 200; i++)
 				dta_client_drive(it.client, base_now_ns());
 		} else {
 			assert_non_null(hello);
 			assert_string_equal(type_of(hello), "hello");
-			withdraw_and_require();
+			require_and_withdraw();
 			for (int i = 0; i < 20000 && !dta_client_ready(it.client); i++)
 				json_decref(heard(1));
 		}
 		/* Without --secret, a client may only ask for MACs. */
 		assert_int_equal(dta_client_ready(it.client), how == 0 || how == 3);
-		assert_int_equal(it.tenants, !how ? 101 : how == 3 ? 100 : 0);
-		assert_int_equal(it.keys, how ? 0 : 2);
+		assert_int_equal(needs_mac(7), how == 0 || how == 3);
+		assert_int_equal(needs_mac(8), how == 3);
+		assert_int_equal(has_key(7), !how);
 		json_decref(hello);
 		stop_client();
 	}

@@ -557,6 +557,74 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	unfence(&f);
 }
 
+/* The control connection is lost and returns, in new memory as well. */
+static void a_reconnect_keeps_the_cells_of_a_sketch(void **state)
+{
+	static const uint64_t want[] = {3, 4, 5};
+	static struct feed feed;
+
+	(void)state;
+	for (int anew = 0; anew < 2; anew++)
+		for (int moody = 0; moody < 2; moody++) {
+			struct dta_output *shm = dta_output_shm(NULL, NULL);
+			struct dta_merged merged;
+			struct dta_engine *e;
+			uint64_t got[3];
+			struct fenced f, owned;
+			struct moody m;
+
+			fence(&f, (struct sl_store_config){.kind = SL_STORE_SKETCH,
+							   .slots = 3,
+							   .sketch = SL_STORE_COUNT_MIN,
+							   .reporters = 2,
+							   .banks = 2});
+			owned = f;
+			if (moody)
+				moody_over(&m, &f);
+			e = engine_over(&f, moody ? &m.o : shm,
+					&(struct dta_engine_opts){.sketch_ns = 1000});
+			feed_of(&feed, DTA_SKETCH, 0, 12, 8, 0);
+			cell(&feed, 0, 3);
+			give(e, 0, &feed, 1);
+			end_of(e, 0, 0, 1, 1);
+			dta_engine_tick(e, 2);
+			assert_int_equal(closed(e).stored, 2);
+			feed_of(&feed, DTA_SKETCH, 0, 12, 8, 0);
+			cell(&feed, 1, 4);
+			give(e, 1, &feed, 3); /* waits during the reconnect */
+			if (anew)
+				owner_rotates(&owned, 0);
+			assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
+			assert_int_equal(closed(e).waiting, 1);
+			cell(&feed, 2, 5);
+			give(e, 1, &feed, 4);
+			cell(&feed, 0, 3); /* sent again, as the acknowledgement was lost */
+			give(e, 0, &feed, 5);
+			end_of(e, 1, 0, 2, 6);
+			assert_int_equal(closed(e).stored, 5);
+			assert_int_equal(closed(e).dropped[DTA_DROP_DUPLICATE_HOP], 1);
+			dta_view_sketch(&f.v, 0, got, &merged);
+			assert_int_equal(merged.result, SL_QUERY_FOUND);
+			assert_true(merged.complete);
+			assert_memory_equal(got, want, sizeof(want));
+			/* Without further reports, the memory is filled again. */
+			owner_rotates(&owned, 0);
+			assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
+			dta_engine_tick(e, 2000);
+			dta_view_sketch(&f.v, 0, got, &merged);
+			assert_memory_equal(got, want, sizeof(want));
+			/* Another epoch begins with zeros. */
+			owner_rotates(&owned, 1);
+			assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 1, NULL), 0);
+			dta_engine_tick(e, 4000);
+			dta_view_sketch(&f.v, 1, got, &merged);
+			assert_int_equal(merged.result, SL_QUERY_EMPTY);
+			dta_engine_free(e);
+			shm->ops->close(shm);
+			unfence(&f);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +636,7 @@ int main(void)
 		cmocka_unit_test(merged_sketches_equal_the_sketch_of_the_union),
 		cmocka_unit_test(a_half_written_sketch_begins_anew_when_more_comes),
 		cmocka_unit_test(a_sketch_knows_who_is_missing_and_what_is_late),
+		cmocka_unit_test(a_reconnect_keeps_the_cells_of_a_sketch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner.c - the store server: its file, its epochs and its clients. */
 
+#include <sys/eventfd.h>
+
 #include "support/test.h"
 #include "owner_talk.h"
+#include "base/text.h"
 #include "dta/store_server/internal.h"
 #include "dta/translate/client_internal.h"
 #include "dta/translate/internal.h"
@@ -783,6 +786,259 @@ static void an_account_counts_once_when_its_packets_move(void **state)
 	dta_store_server_free(o);
 }
 
+/* ---- collectors that differ about a tenant ---- */
+
+#define PACKETS 4u
+
+/* An input of packets that ends. */
+struct few {
+	struct dta_input in;
+	uint8_t data[PACKETS][256];
+	uint32_t bytes[PACKETS], n;
+	bool given;
+};
+
+static int receive_few(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+{
+	struct few *f = (struct few *)in;
+
+	if (f->given || f->n > max)
+		return -ENODATA;
+	for (uint32_t i = 0; i < f->n; i++)
+		out[i] = (struct dta_datagram){.data = f->data[i],
+					       .bytes = f->bytes[i],
+					       .to = in6addr_loopback.s6_addr,
+					       .address = in6addr_loopback};
+	f->given = true;
+	return (int)f->n;
+}
+
+/* Two reports of reporter 5 of tenant 7, signed if a key is given. */
+static void add_packet(struct few *f, const char *key)
+{
+	static const uint8_t text[8];
+	const struct dta_block shape = {
+		.opcode = DTA_KEYWRITE, .copies = 1, .key_bytes = 8, .value_bytes = 8, .store = 1};
+	const struct dta_header h = {.flags = key ? DTA_AUTHENTICATED : 0,
+				     .tenant = 7,
+				     .reporter = 5,
+				     .time_ns = base_realtime_ns()};
+	uint8_t *p = f->data[f->n], binary[DTA_KEY_BYTES];
+	struct dta_builder b;
+	struct dta_key *k;
+	size_t n;
+
+	dta_begin(&b, p, sizeof(f->data[0]), &h);
+	assert_int_equal(dta_put(&b, &shape, text, text), 0);
+	assert_int_equal(dta_put(&b, &shape, text, text), 0);
+	n = dta_end(&b);
+	if (key) {
+		assert_int_equal(base_unhex(binary, key, sizeof(binary)), 0);
+		k = dta_key_new(binary);
+		n = dta_proof_put(k, dta_translator_of_name("t", 1), p, n);
+		dta_key_free(k);
+	}
+	f->bytes[f->n++] = (uint32_t)n;
+}
+
+#define KEY	"000102030405060708090a0b0c0d0e0f"
+#define REVOKED "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
+
+/* A store server that listens on NAME.sock. */
+static struct dta_store_server *own_at(const char *name, const char *rest, const char *stores)
+{
+	char text[1024], file[16], error[512];
+	struct dta_store_server *o;
+
+	snprintf(text, sizeof(text), "listen: %s/%s.sock\n%sstores:\n%s\n", test_folder, name, rest,
+		 stores);
+	snprintf(file, sizeof(file), "%s.yaml", name);
+	o = dta_store_server_new(write_file(file, text), error, sizeof(error));
+	if (!o || dta_store_server_start(o, error, sizeof(error)))
+		fail_msg("%s", error);
+	return o;
+}
+
+static struct dta_store_server *own_of_tenant(const char *name, const char *tenant)
+{
+	char rest[512];
+
+	snprintf(rest, sizeof(rest), "tenants:\n- {number: 7, %s}\n", tenant);
+	return own_at(name, rest,
+		      "- {name: f, tenant: 7, number: 1, kind: key-write, slots: 99, value: 8}");
+}
+
+static bool is_first_ready(struct dta_worker *w, struct dta_store_server *o)
+{
+	(void)o;
+	return dta_client_ready(w->client[0]);
+}
+
+/* The first collector requires KEY and has a rate; the second one has a file of an earlier time. */
+static void the_strictest_collector_decides_on_a_tenant(void **state)
+{
+	static const struct dta_input_ops ops = {
+		.name = "few", .receive = receive_few, .close = close_nothing};
+	char paths[2][96], key[160], both[256];
+	const char *const collectors[] = {paths[0], paths[1]};
+	const char *const old[] = {"required: false", both};
+
+	(void)state;
+	write_file("revoked", REVOKED);
+	snprintf(key, sizeof(key), "rate: 1, burst: 1, key: %s", write_file("key", KEY));
+	snprintf(both, sizeof(both),
+		 "required: false, rate: 9, burst: 9, key: %s/key, keys: [{key: %s/revoked}]",
+		 test_folder, test_folder);
+	for (int i = 0; i < 2; i++)
+		snprintf(paths[i], sizeof(paths[i]), "%s/%c.sock", test_folder, "ab"[i]);
+	for (size_t i = 0; i < 2; i++) {
+		struct few f = {.in = {.ops = &ops, .fd = -1}};
+		struct dta_input *in = &f.in;
+		struct dta_rates *rates = dta_rates_new();
+		const struct dta_translate_opts opts = {
+			.collectors = collectors, .n_collectors = 2, .rates = rates, .name = "t"};
+		struct dta_store_server *o[2] = {own_of_tenant("a", key)};
+		struct dta_translate_account a = {0};
+		const int stop = eventfd(0, EFD_CLOEXEC);
+		uint64_t others = 0;
+		char error[256];
+		struct dta_worker *w = dta_worker_new(&opts, "t", &in, 1, error, sizeof(error));
+
+		assert_true(w && stop >= 0);
+		drive_until(w, o[0], is_first_ready);
+		o[1] = own_of_tenant("b", old[i]);
+		add_packet(&f, NULL);
+		add_packet(&f, NULL);
+		add_packet(&f, REVOKED);
+		add_packet(&f, KEY);
+		dta_worker_run(w, stop);
+		dta_worker_account(w, &a, &others);
+		assert_int_equal(a.packets, PACKETS);
+		assert_int_equal(a.refused[DTA_BAD_MAC], PACKETS - 1);
+		assert_int_equal(a.packets_taken, 1);
+		assert_int_equal(a.engine.dropped[DTA_DROP_RATE], 1);
+		assert_int_equal(a.engine.stored, 1);
+		dta_worker_free(w);
+		for (int k = 0; k < 2; k++)
+			dta_store_server_free(o[k]);
+		dta_rates_free(rates);
+		close(stop);
+	}
+}
+
+/* ---- a dead collector of several ---- */
+
+#define LISTS 64u
+
+/*
+ * An input of one packet of essential reports, which wait in both engines. Then the first collector
+ * ends, and the packet is sent again until it is acknowledged, or for 5 s.
+ */
+struct resent {
+	struct dta_input in;
+	struct dta_store_server *doomed;
+	uint8_t packet[2048];
+	uint32_t bytes;
+	bool acknowledged; /* of the intake only: at the end, all waiting reports are given up */
+	uint64_t begun_ns, sent_ns;
+};
+
+static int receive_resent(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+{
+	struct resent *r = (struct resent *)in;
+	const uint64_t now = base_now_ns();
+
+	(void)max;
+	if (!r->begun_ns)
+		r->begun_ns = now;
+	else if (r->doomed) {
+		dta_store_server_free(r->doomed);
+		r->doomed = NULL;
+	}
+	if (r->acknowledged || now - r->begun_ns > 5000000000ull)
+		return -ENODATA;
+	if (now - r->sent_ns < 100000000)
+		return 0;
+	if (r->sent_ns)
+		dta_again(r->packet, base_realtime_ns());
+	r->sent_ns = now;
+	*out = (struct dta_datagram){.data = r->packet,
+				     .bytes = r->bytes,
+				     .port = 9,
+				     .to = in6addr_loopback.s6_addr,
+				     .address = in6addr_loopback};
+	return 1;
+}
+
+static void note_answer(struct dta_input *in, const struct in6_addr *address, uint16_t port,
+			const void *packet, size_t bytes)
+{
+	struct resent *r = (struct resent *)in;
+	struct dta_answer a;
+
+	(void)address, (void)port;
+	assert_int_equal(dta_answer_parse(packet, bytes, &a), DTA_FINE);
+	for (uint32_t i = 0; a.type == DTA_ACK && i < a.ranges; i++)
+		r->acknowledged |= !a.range[i].first && a.range[i].count == LISTS &&
+				   base_now_ns() - r->begun_ns < 5000000000ull;
+}
+
+static void a_dead_collector_delays_no_acknowledgement(void **state)
+{
+	static const struct dta_input_ops ops = {.name = "resent",
+						 .receive = receive_resent,
+						 .answer = note_answer,
+						 .close = close_nothing};
+	static const char store[] =
+		"- {name: l, number: 1, kind: append, lists: 64, items: 999, value: 8, batch: 16}";
+	const struct dta_block shape = {.opcode = DTA_APPEND,
+					.flags = DTA_ESSENTIAL,
+					.key_bytes = 4,
+					.value_bytes = 8,
+					.store = 1};
+	const struct dta_header h = {.flags = DTA_ACK_WANTED, .reporter = 5, .incarnation = 1};
+	const int stop = eventfd(0, EFD_CLOEXEC);
+	/* like a socket: a file would not be read while a collector is down */
+	struct resent r = {.in = {.ops = &ops, .fd = stop}};
+	struct dta_input *in = &r.in;
+	char paths[2][96], error[256];
+	const char *const collectors[] = {paths[0], paths[1]};
+	/* so long that all reports wait when the collector ends */
+	const struct dta_translate_opts opts = {.collectors = collectors,
+						.n_collectors = 2,
+						.client.engine.flush_ns = 300000000,
+						.name = "t"};
+	struct dta_store_server *o[2];
+	struct dta_translate_account a = {0};
+	struct dta_builder b;
+	struct dta_worker *w;
+	uint64_t others = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char name[] = {"ab"[i], 0};
+
+		snprintf(paths[i], sizeof(paths[i]), "%s/%s.sock", test_folder, name);
+		o[i] = own_at(name, "", store);
+	}
+	dta_begin(&b, r.packet, sizeof(r.packet), &h);
+	for (uint8_t i = 0; i < LISTS; i++)
+		assert_int_equal(
+			dta_put(&b, &shape, (const uint8_t[4]){[3] = i}, (const uint8_t[8]){i}), 0);
+	r.bytes = (uint32_t)dta_end(&b);
+	r.doomed = o[0];
+	w = dta_worker_new(&opts, "t", &in, 1, error, sizeof(error));
+	assert_true(w && stop >= 0);
+	dta_worker_run(w, stop);
+	assert_true(r.acknowledged);
+	dta_worker_account(w, &a, &others);
+	assert_in_range(a.engine.dropped[DTA_DROP_OUTPUT_DOWN], 1, LISTS - 1);
+	assert_int_equal(a.engine.in, a.engine.stored + a.engine.dropped[DTA_DROP_OUTPUT_DOWN]);
+	dta_worker_free(w);
+	dta_store_server_free(o[1]);
+	close(stop);
+}
+
 static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 {
 	char called[162];
@@ -1176,6 +1432,8 @@ int main(void)
 		cmocka_unit_test(a_gap_that_cannot_be_told_is_kept),
 		cmocka_unit_test(a_flood_of_exporters_is_listed_whole),
 		cmocka_unit_test(an_account_counts_once_when_its_packets_move),
+		cmocka_unit_test(the_strictest_collector_decides_on_a_tenant),
+		cmocka_unit_test(a_dead_collector_delays_no_acknowledgement),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
 		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),
 		cmocka_unit_test(a_report_stands_is_overwritten_updated_or_expired),

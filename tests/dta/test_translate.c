@@ -400,7 +400,7 @@ static struct dta_worker *worker_of(uint32_t collectors, uint32_t replicas, stru
 	const struct dta_translate_opts opts = {.collectors = names,
 						.n_collectors = collectors,
 						.replicas = replicas,
-						.client.rates = rates,
+						.rates = rates,
 						.name = "t"};
 	char error[256];
 	struct dta_worker *w = dta_worker_new(&opts, "t", NULL, 0, error, sizeof(error));
@@ -459,6 +459,78 @@ static void replicas_of_a_report_take_one_token(void **state)
 	assert_int_equal(a.fresh, 10);
 	dta_worker_free(w);
 	dta_rates_free(rates);
+}
+
+/* ---- tenants ---- */
+
+/* Whether reporter 5 of tenant 7 may sign with key number n, or without a key if n is 0. */
+static bool may_sign(struct dta_tenants *t, uint8_t n, uint64_t now)
+{
+	static const struct in6_addr any;
+	const struct dta_auth_here here = {.name = 1, .address = &any};
+	const struct dta_header h = {
+		.flags = n ? DTA_AUTHENTICATED : 0, .tenant = 7, .reporter = 5, .time_ns = now};
+	struct dta_key *k = dta_key_new((const uint8_t[DTA_KEY_BYTES]){n});
+	uint8_t packet[64] = {0};
+	const size_t bytes = dta_proof_put(k, 1, packet, 32);
+	uint32_t used;
+	const bool may = dta_tenants_check(t, &h, packet, bytes, &here, now, &used) == DTA_FINE;
+
+	assert_true(!may || !n || dta_mac_fits(dta_tenants_key(t, 7, 5, used), packet, bytes));
+	dta_key_free(k);
+	return may;
+}
+
+static void say_keys(struct dta_tenants *t, uint32_t collector, uint32_t session,
+		     const struct dta_key_spec *keys, size_t n)
+{
+	const struct dta_tenant_says says = {
+		.required = n > 0, .trusted = true, .keys = keys, .n = n};
+
+	dta_tenants_set(t, collector, session, 7, &says);
+}
+
+static void a_key_counts_if_all_collectors_have_it(void **state)
+{
+	static const char *const names[] = {"a", "b"};
+	const struct dta_key_spec keys[] = {
+		{.key = {1}},
+		{.key = {2}, .until_ns = 100},
+		{.own = true, .first = 5, .last = 5, .key = {3}},
+		{.key = {2}},
+	};
+	struct dta_tenants *t = dta_tenants_new(names, 2, NULL);
+
+	(void)state;
+	assert_non_null(t);
+	assert_true(may_sign(t, 0, 50) && !may_sign(t, 1, 50));
+	say_keys(t, 0, 1, keys, 2);
+	assert_true(!may_sign(t, 0, 50) && may_sign(t, 1, 50) && may_sign(t, 2, 50));
+	say_keys(t, 1, 1, &keys[3], 1); /* key 2, which does not expire there */
+	assert_true(!may_sign(t, 0, 50) && !may_sign(t, 1, 50) && may_sign(t, 2, 50));
+	assert_false(may_sign(t, 2, 150));
+	/* The reporter's own key there takes the place of the tenant's. */
+	say_keys(t, 1, 1, &keys[2], 1);
+	for (uint8_t n = 0; n < 4; n++)
+		assert_false(may_sign(t, n, 50));
+	/* A collector without keys decides on none. */
+	say_keys(t, 1, 1, keys, 0);
+	assert_true(!may_sign(t, 0, 50) && may_sign(t, 1, 50));
+	/* One that no longer lists the tenant stops to count, unless it was the only one. */
+	say_keys(t, 1, 1, &keys[2], 1);
+	dta_tenants_ready(t, 1, 1);
+	assert_false(may_sign(t, 1, 50));
+	dta_tenants_ready(t, 1, 2);
+	assert_true(!may_sign(t, 0, 50) && may_sign(t, 1, 50));
+	dta_tenants_ready(t, 0, 2);
+	assert_true(!may_sign(t, 0, 50) && may_sign(t, 1, 50));
+	/* A collector that is not trusted may only add a requirement. */
+	say_keys(t, 0, 2, keys, 0);
+	assert_true(may_sign(t, 0, 50));
+	dta_tenants_set(t, 1, 3, 7, &(struct dta_tenant_says){.required = true});
+	dta_tenants_set(t, 1, 3, 7, &(struct dta_tenant_says){0});
+	assert_false(may_sign(t, 0, 50));
+	dta_tenants_free(t);
 }
 
 /* ---- the account ---- */
@@ -594,6 +666,7 @@ int main(void)
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(the_largest_block_is_divided_among_collectors),
 		cmocka_unit_test(replicas_of_a_report_take_one_token),
+		cmocka_unit_test(a_key_counts_if_all_collectors_have_it),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),

@@ -303,7 +303,7 @@ static void a_dead_path_that_the_filter_excludes_is_not_closed(void **state)
 	f.busy_us += 10000000;
 	f.timeouts += 2;
 	f.backoff = 2;
-	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.06);
+	assert_why(&f, REGION_WHY_UNANSWERED, 1);
 }
 
 static void a_peer_that_does_not_read_is_told(void **state)

@@ -367,6 +367,13 @@ uint64_t dta_engine_oldest(const struct dta_engine *e)
 	return oldest;
 }
 
+void dta_engine_drop_delayed(struct dta_engine *e)
+{
+	for (struct dta_engine_store *s = e->stores; s; s = s->next)
+		if (s->kind->oldest)
+			s->kind->drop(s, DTA_DROP_OUTPUT_DOWN);
+}
+
 void dta_engine_stats(const struct dta_engine *e, struct dta_engine_stats *out)
 {
 	*out = e->gone;

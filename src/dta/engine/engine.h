@@ -125,6 +125,8 @@ void dta_engine_flush(struct dta_engine *e);
  * there is none. Sketches are excluded, because their reports wait for up to a second.
  */
 uint64_t dta_engine_oldest(const struct dta_engine *e);
+/* Drops the reports that dta_engine_oldest() considers as DTA_DROP_OUTPUT_DOWN. */
+void dta_engine_drop_delayed(struct dta_engine *e);
 
 void dta_engine_stats(const struct dta_engine *e, struct dta_engine_stats *out);
 

@@ -55,8 +55,9 @@ struct dta_engine {
 struct dta_engine_kind {
 	int (*open)(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next);
 	/*
-	 * Takes over the reports that wait for the store's previous object. Returns false if this
-	 * is not possible; they are then written to the previous object.
+	 * Takes over the reports that wait for the store's previous object, and the sum of a
+	 * sketch. Returns false if this is not possible; the reports are then written to the
+	 * previous object.
 	 */
 	bool (*inherit)(const struct dta_engine *e, struct dta_engine_store *s,
 			const struct dta_engine_store *previous);

@@ -88,6 +88,30 @@ static int open_sketch(struct dta_engine *e, struct dta_engine_store *s, const u
 	return k->now ? 0 : -ENOMEM;
 }
 
+/*
+ * A reconnect announces the same store again. A write replaces the whole lane, so the sum must
+ * include what was stored before. It is written again even if nothing waits, because the memory may
+ * be new.
+ */
+static bool inherit_sketch(const struct dta_engine *e, struct dta_engine_store *s,
+			   const struct dta_engine_store *previous)
+{
+	const struct sl_store_config *was = &previous->c;
+	struct sketch *from = previous->state, *to = s->state;
+
+	(void)e;
+	if (previous->epoch != s->epoch || previous->lane != s->lane || was->rows != s->c.rows ||
+	    was->slots != s->c.slots || was->sketch != s->c.sketch || was->seed != s->c.seed)
+		return false;
+	part_free(to->now);
+	to->now = from->now;
+	to->next = from->next;
+	from->now = from->next = NULL;
+	to->now->dirty = to->now->begun;
+	to->now->given = 0;
+	return true;
+}
+
 static void close_sketch(struct dta_engine_store *s)
 {
 	struct sketch *k = s->state;
@@ -330,6 +354,7 @@ static void rotated_sketch(struct dta_engine_store *s, int cause)
 
 const struct dta_engine_kind dta_engine_sketch = {
 	.open = open_sketch,
+	.inherit = inherit_sketch,
 	.close = close_sketch,
 	.block = block_sketch,
 	.flush = flush_sketch,

@@ -169,10 +169,16 @@ static bool read_key(const json_t *m, struct dta_key_spec *k)
 	return hex && !base_unhex(k->key, hex, DTA_KEY_BYTES);
 }
 
-/* Keeps the previous keys if the new ones are unusable. */
-static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
+static void free_keys(struct dta_key_spec *all, size_t n)
 {
-	const size_t n = json_array_size(keys);
+	if (all)
+		explicit_bzero(all, n * sizeof(*all));
+	free(all);
+}
+
+/* Returns NULL if the new keys are unusable; the previous ones then stay in use. */
+static struct dta_key_spec *read_keys(uint16_t tenant, const json_t *keys, size_t n)
+{
 	struct dta_key_spec *all = calloc(n + 1, sizeof(*all));
 	const char *wrong = !all ? "no memory" : n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
 
@@ -186,11 +192,10 @@ static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
 				 "cannot use the new keys: %s; the previous keys stay in use "
 				 "tenant=%u",
 				 wrong, tenant);
-	else if (c->opts.keys)
-		c->opts.keys(c->opts.arg, tenant, all, n);
-	if (all)
-		explicit_bzero(all, n * sizeof(*all));
-	free(all);
+	if (!wrong)
+		return all;
+	free_keys(all, n);
+	return NULL;
 }
 
 static const char *on_tenant(struct dta_client *c, const json_t *m)
@@ -198,18 +203,26 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	const json_int_t tenant = json_integer_value(json_object_get(m, "tenant"));
 	const json_int_t rate = json_integer_value(json_object_get(m, "rate"));
 	const json_int_t burst = json_integer_value(json_object_get(m, "burst"));
-	const bool required = json_is_true(json_object_get(m, "required"));
 	const json_t *keys = json_object_get(m, "keys");
+	struct dta_tenant_says says = {
+		.rate = (uint64_t)rate,
+		.burst = (uint64_t)burst,
+		.required = json_is_true(json_object_get(m, "required")),
+		.trusted = is_trusted(c),
+	};
+	struct dta_key_spec *all = NULL;
 
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
 		return "a tenant has an invalid number or rate";
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
-	if (c->opts.rates)
-		dta_rates_set(c->opts.rates, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst);
-	if (c->opts.tenant && (required || is_trusted(c)))
-		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
-	if (is_trusted(c) && keys)
-		on_keys(c, (uint16_t)tenant, keys);
+	if (!c->opts.tenants)
+		return NULL;
+	if (says.trusted && keys) {
+		says.n = json_array_size(keys);
+		says.keys = all = read_keys((uint16_t)tenant, keys, says.n);
+	}
+	dta_tenants_set(c->opts.tenants, c->opts.number, c->session, (uint16_t)tenant, &says);
+	free_keys(all, says.n);
 	return NULL;
 }
 
@@ -239,8 +252,11 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 		return on_tenant(c, m);
 	if (!strcmp(type, "queue"))
 		return dta_client_output_queue(c, m);
-	if (!strcmp(type, "ready"))
-		dta_client_stores_ready(c);
+	if (strcmp(type, "ready"))
+		return NULL;
+	dta_client_stores_ready(c);
+	if (c->opts.tenants && is_trusted(c))
+		dta_tenants_ready(c->opts.tenants, c->opts.number, c->session);
 	return NULL;
 }
 
@@ -459,6 +475,14 @@ bool dta_client_finish(struct dta_client *c, uint64_t now_ns)
 	/* Cells of a sketch's next epoch may wait indefinitely. */
 	return dta_engine_oldest(c->engine) == UINT64_MAX && (dta_client_ready(c) || !s.waiting) &&
 	       (!c->out || !c->out->outstanding);
+}
+
+void dta_client_give_up(struct dta_client *c)
+{
+	/* Otherwise it would repeat them after a reconnect, and nothing drives it until then. */
+	if (c->opts.output == DTA_CLIENT_RAW && !c->opts.raw.file && !c->line)
+		dta_client_output_close(c);
+	dta_engine_drop_delayed(c->engine);
 }
 
 void dta_client_abandon(struct dta_client *c)

@@ -10,10 +10,9 @@
 #ifndef SL_DTA_TRANSLATE_CLIENT_H
 #define SL_DTA_TRANSLATE_CLIENT_H
 
-#include "dta/engine/rates.h"
 #include "dta/io/output_rdma.h"
 #include "dta/translate/control.h"
-#include "dta/wire/auth.h"
+#include "dta/translate/tenants.h"
 
 struct dta_client;
 
@@ -34,15 +33,13 @@ struct dta_client_opts {
 	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
-	struct dta_rates *rates; /* receives the limits of tenants; NULL means no limits */
 	/*
-	 * Called with a valid "tenant" message, for authentication: states whether packets must
-	 * carry a MAC, and replaces all keys. Only a unix socket, or a peer that authenticated with
-	 * the secret, may relax the requirement and set keys. May be NULL.
+	 * Receives valid "tenant" messages, as those of collector `number`. Only a unix socket, or
+	 * a peer that authenticated with the secret, may relax the requirement of a MAC and set
+	 * keys. May be NULL.
 	 */
-	void (*tenant)(void *arg, uint16_t tenant, bool required);
-	void (*keys)(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n);
-	void *arg;
+	struct dta_tenants *tenants;
+	uint32_t number;
 };
 
 /*
@@ -97,6 +94,12 @@ bool dta_client_congested(const struct dta_client *c);
  * are complete.
  */
 bool dta_client_finish(struct dta_client *c, uint64_t now_ns);
+/*
+ * While not ready: gives up what dta_client_settled() waits for, so that reporters can resend it to
+ * another collector. Drops the reports that wait for a timer as DTA_DROP_OUTPUT_DOWN, and counts
+ * operations in flight as unconfirmed if the connection has ended.
+ */
+void dta_client_give_up(struct dta_client *c);
 /*
  * Drops all waiting reports as DTA_DROP_OUTPUT_DOWN and counts operations in flight as unconfirmed.
  */

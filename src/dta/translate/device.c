@@ -15,7 +15,7 @@ static void give_block(void *arg, const struct dta_block *b)
 	const struct dta_header h = {.tenant = dta_map_tenant(w->opts.map)};
 	uint32_t none;
 
-	if (dta_auth_check(w->auth, &h, NULL, 0, NULL, 0, &none) != DTA_FINE) {
+	if (dta_tenants_check(w->tenants, &h, NULL, 0, NULL, 0, &none) != DTA_FINE) {
 		s->unproven += b->count;
 		return;
 	}

@@ -3,7 +3,6 @@
 #ifndef SL_DTA_TRANSLATE_INTERNAL_H
 #define SL_DTA_TRANSLATE_INTERNAL_H
 
-#include "dta/wire/auth.h"
 #include "dta/translate/credits.h"
 #include "dta/translate/exporters.h"
 #include "dta/translate/gap_file.h"
@@ -52,7 +51,7 @@ struct dta_worker {
 	uint32_t signer; /* number of the key that signed the current packet (dta_auth_check()) */
 	struct dta_client *client[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_hash_ring ring;
-	struct dta_auth *auth;
+	struct dta_tenants *tenants;
 	struct dta_credits credits;
 	struct dta_reflect reflect;
 	struct dta_translate_account account; /* excludes engines, outputs and windows */

@@ -80,9 +80,8 @@ void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
 	struct dta_block some = *b;
 
 	/* A report takes one token of its tenant, even if several collectors receive it. */
-	if (w->opts.client.rates)
-		some.count = (uint16_t)dta_rates_take(w->opts.client.rates, h->tenant, b->count,
-						      now);
+	if (w->opts.rates)
+		some.count = (uint16_t)dta_rates_take(w->opts.rates, h->tenant, b->count, now);
 	w->account.fresh += b->count;
 	w->account.engine.in += b->count - some.count;
 	w->account.engine.dropped[DTA_DROP_RATE] += b->count - some.count;
@@ -229,7 +228,7 @@ static enum dta_refusal authenticate_packet(struct dta_worker *w, const struct d
 		to = dta_datagram_to(d);
 		here.address = &to;
 	}
-	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real, &w->signer);
+	return dta_tenants_check(w->tenants, h, d->data, d->bytes, &here, real, &w->signer);
 }
 
 static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta_datagram *d,
@@ -321,8 +320,8 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 	 * An unauthenticated sender that uses a reporter's number must not receive an answer signed
 	 * with the reporter's key.
 	 */
-	const struct dta_key *key = to->authenticated ? dta_auth_find(w->auth, to->tenant,
-								      to->reporter, to->signer)
+	const struct dta_key *key = to->authenticated ? dta_tenants_key(w->tenants, to->tenant,
+									to->reporter, to->signer)
 						      : NULL;
 	struct dta_answer now = *a;
 	size_t bytes;
@@ -420,6 +419,21 @@ static void answer_reporters(struct dta_worker *w, uint64_t now)
 
 /* ---- the loop ---- */
 
+/*
+ * If another collector is up, reports don't wait for one that is down: they would delay all
+ * acknowledgements until it returns. With replicas, acknowledgements don't wait for it.
+ */
+static void give_up_down(struct dta_worker *w)
+{
+	const uint64_t up = collectors_up(w);
+
+	if (w->opts.replicas > 1 || !up)
+		return;
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		if (!(up >> i & 1))
+			dta_client_give_up(w->client[i]);
+}
+
 static void poll_timers(struct dta_worker *w, uint64_t now)
 {
 	const uint64_t was_up = w->up;
@@ -431,6 +445,7 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
+	give_up_down(w);
 	answer_reporters(w, now);
 	release_held(w, now);
 	for (uint32_t i = 0; i < w->sources; i++)
@@ -697,23 +712,6 @@ uint64_t dta_worker_turns(const struct dta_worker *w)
 
 /* ---- open and close ---- */
 
-static void set_tenant(void *arg, uint16_t tenant, bool required)
-{
-	struct dta_worker *w = arg;
-
-	dta_auth_require(w->auth, tenant, required);
-}
-
-static void set_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
-{
-	struct dta_worker *w = arg;
-	const int err = dta_auth_keys(w->auth, tenant, keys, n);
-
-	if (err)
-		base_log_limited(BASE_ERROR, "translate", "cannot use the keys: %s tenant=%u",
-				 strerror(-err), tenant);
-}
-
 static void note_collision(void *arg, const struct dta_loss_key *key)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -750,10 +748,10 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		if (dta_worker_device_open(w, i))
 			goto fail;
 	w->gathered = malloc(BASE_MAX(DTA_PACKET_MAX, DTA_MAP_BLOCK_MAX));
-	w->auth = dta_auth_new();
+	w->tenants = dta_tenants_new(opts->collectors, opts->n_collectors, opts->rates);
 	for (int i = 0; i < 2; i++)
 		w->held[i] = calloc(1, sizeof(*w->held[i]));
-	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
+	if (!w->gathered || !w->tenants || !w->held[0] || !w->held[1])
 		goto fail;
 	w->opts.loss.forgotten = note_forgotten;
 	w->opts.loss.collides = note_collision;
@@ -780,9 +778,8 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		c.collector = opts->collectors[i];
 		c.name = w->name;
 		c.replicas = w->opts.replicas;
-		c.tenant = set_tenant;
-		c.keys = set_keys;
-		c.arg = w;
+		c.tenants = w->tenants;
+		c.number = i;
 		w->client[i] = dta_client_new(&c, error, error_bytes);
 		if (!w->client[i])
 			goto fail;
@@ -805,7 +802,7 @@ void dta_worker_free(struct dta_worker *w)
 	}
 	dta_loss_free(w->loss);
 	dta_loss_free(w->legacy);
-	dta_auth_free(w->auth);
+	dta_tenants_free(w->tenants);
 	free(w->held[0]);
 	free(w->held[1]);
 	free(w->gathered);

@@ -22,7 +22,8 @@ struct dta_translate_opts {
 	uint32_t n_collectors;
 	uint32_t replicas;	       /* collectors per report, if that many are up; 0 means 1 */
 	struct dta_gap_file *gaps;     /* gap file (gap_file.h) for replicas, or NULL */
-	struct dta_client_opts client; /* collector and callbacks are filled in */
+	struct dta_client_opts client; /* what depends on the collector is filled in */
+	struct dta_rates *rates;       /* of tenants, shared by workers; NULL means no limits */
 	const char *name;	   /* the translator's name, to which packets may be addressed */
 	struct dta_loss_opts loss; /* the callbacks are filled in */
 	struct dta_steer *steer;   /* NULL means that this is the only worker */

@@ -299,6 +299,18 @@ const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, u
 	return NULL;
 }
 
+bool dta_auth_valid(const struct dta_auth *a, const struct dta_header *h, uint32_t used,
+		    uint64_t now_ns)
+{
+	size_t n;
+	const struct auth_entry *e = keys_of(a, h->tenant, h->reporter, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (e[i].number == used && now_ns < e[i].until_ns)
+			return true;
+	return false;
+}
+
 static bool meant_for(struct dta_auth *a, const struct dta_auth_here *here, const uint8_t *packet,
 		      size_t bytes)
 {

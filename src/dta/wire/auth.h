@@ -90,6 +90,9 @@ void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required);
  */
 const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter,
 				    uint32_t used);
+/* Whether the packet's reporter has a key of this number that has not expired. */
+bool dta_auth_valid(const struct dta_auth *a, const struct dta_header *h, uint32_t used,
+		    uint64_t now_ns);
 /* Both identities of this translator for a received packet. */
 struct dta_auth_here {
 	uint64_t name;
