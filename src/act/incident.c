@@ -49,7 +49,7 @@ struct incident {
 	struct act_incident i; /* number 0 means unused */
 	struct incident_own own[ACT_MEMBERS];
 	int64_t opened_ns, told_ns;
-	uint64_t tenant;   /* of its first anomaly: it takes a place of this tenant's share */
+	uint64_t tenant;   /* tenant of the first anomaly, whose share this incident uses */
 	unsigned int news; /* not reported yet */
 	bool told, changed;
 	enum act_incident_kind told_kind;
@@ -521,7 +521,8 @@ static struct incident *open_incident(struct act_incidents *s, const struct act_
 	s->stats.forgotten += !free_at && oldest && may;
 	free_at = free_at ? free_at : oldest;
 	if (!free_at || !may) {
-		s->stats.refused += a->id > s->newest; /* once, as each update tries again */
+		s->stats.refused += a->id >
+				    s->newest; /* each update tries again, but counts once */
 		return NULL;
 	}
 	memset(free_at, 0, sizeof(*free_at));
@@ -591,8 +592,8 @@ static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, 
 }
 
 /*
- * Returns true if an incident with more members than it can list has the anomaly; an open one then
- * goes on for as long as the anomaly does.
+ * Returns true if the anomaly belongs to an incident that has more members than it can list. If the
+ * incident is open, it stays open for as long as the anomaly lasts.
  */
 static bool is_left_out(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns)
 {

@@ -218,11 +218,11 @@ void agent_tcp_event(struct agent *a);
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
 json_t *agent_tcp_json(struct agent *a);			/* reply of GET /tcp */
 /*
- * Call with the lock held, in another thread than the loop. Gives up the lock while it waits for
- * the loader. Returns 0, or -errno with one line in why.
+ * Call with the lock held, from any thread but the loop's. Releases the lock while it waits for the
+ * loader. Returns 0, or -errno with one line in why.
  */
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes);
-void agent_tcp_cancel(struct agent *a); /* ends these waits: the loop no longer runs */
+void agent_tcp_cancel(struct agent *a); /* ends these waits when the loop has ended */
 
 /* ---- verdict.c ---- */
 

@@ -190,7 +190,7 @@ double api_promql_reduce(enum api_promql_aggregation by, double param,
 	}
 }
 
-/* Returns NaN for a quantile if out of memory. */
+/* Returns NaN if a quantile needs more memory than there is. */
 static double reduce_window(const struct api_promql_window *w)
 {
 	struct collect_point *sorted;

@@ -157,8 +157,8 @@ static bool may_try_again(uint64_t until_ns)
 }
 
 /*
- * Reads the rules of StatsD. The file may have become invalid since the agent started. Without its
- * rules, series would have other names, so StatsD is not served at all.
+ * Reads the file of --statsd-mapping, which may have become invalid since the agent started. Then
+ * StatsD is not served: without the file's rules, its series would have other names.
  */
 static bool read_mapping(struct bridge_worker *w)
 {

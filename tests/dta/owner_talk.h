@@ -210,6 +210,31 @@ static inline const char *yaml(const char *rest, const char *stores)
 #define FLOWS \
 	"- {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, seed: 1}"
 
+/* Leaves no room for another message to this line's peer, which must not read meanwhile. */
+static inline void fill_line(struct dta_control_line *l)
+{
+	char text[60000];
+
+	memset(text, 'x', sizeof(text));
+	for (size_t n = sizeof(text) - 1; n; n /= 2) {
+		text[n] = 0;
+		while (!dta_control_line_write(l, json_pack("{s:s}", "type", text), -1))
+			;
+	}
+}
+
+/* Packets in the last account of the first translator; -1: it is gone, and may no longer write. */
+static inline int64_t packets_of_first(struct dta_store_server *o)
+{
+	json_t *j = dta_store_server_json(o);
+	json_t *t = json_array_get(json_object_get(j, "translators"), 0);
+	const bool there = json_is_true(json_object_get(t, "may_write"));
+	const int64_t n = there ? number(json_object_get(t, "account"), "packets") : -1;
+
+	json_decref(j);
+	return n;
+}
+
 static inline bool is_epoch(struct dta_store_server *o, uint64_t epoch)
 {
 	struct dta_store_epochs e;

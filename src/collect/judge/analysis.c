@@ -90,7 +90,10 @@ struct collect_analysis {
 /* Stands for a pod that was refused, or is not analysed. */
 static struct analysis_pod no_pod;
 
-/* Pods may share a place: one that finds another's instance is asked after a later row. */
+/*
+ * Several pods share a place. One that finds the place taken by another is asked after one of its
+ * later rows.
+ */
 static uint64_t *ask_at(struct analysis_worker *w, uint64_t instance)
 {
 	return &w->ask[base_hash_u64(instance) % ASKED];
@@ -118,7 +121,7 @@ static void name_pod(struct act_pod_name *name, const struct collect_tap_row *ro
 	copy_label(name->container, region_label(info, "container"));
 	copy_label(name->host, row->hostname);
 	name->process = tcp ? 0 : info->pid;
-	/* Tenants of different hosts may have the same key. */
+	/* The key is unique only on its host. */
 	if (!row->tenant->exempt)
 		name->tenant = base_hash(row->tenant->who.key, row->hostname,
 					 strlen(row->hostname));

@@ -165,8 +165,8 @@ static void count_unseen(struct collect_link *l, const struct region_flow_record
 }
 
 /*
- * Counts a flow whose slot is not read because of --tcp-flows, and nothing else of it: it may be
- * older than the collector, so that its bytes would let the sums jump.
+ * Counts the end of a flow whose slot is not read because of --tcp-flows. Its bytes are not added:
+ * the flow may be older than the collector, and the sums would jump.
  */
 static void count_unread(struct collect_link *l, const struct region_flow_record *e)
 {

@@ -110,7 +110,7 @@ void dta_client_account(const struct dta_client *c, struct dta_translate_account
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
 bool dta_client_welcomed(const struct dta_client *c); /* whether the session is open */
-/* Takes over a message's reference. Returns false if it cannot be sent. */
+/* Sends a message and releases the caller's reference. Returns false if it cannot be sent. */
 bool dta_client_send(struct dta_client *c, json_t *message);
 
 #endif

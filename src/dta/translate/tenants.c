@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenants.c - what collectors say about tenants: a table per collector, and the strictest of all */
+/* tenants.c - keeps what each collector says about tenants, and applies the strictest of it */
 #include "dta/translate/tenants.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct tenants_word {
 	uint64_t digest;  /* of all keys, in any order */
 	uint32_t session; /* the session in which the collector said it */
 	uint32_t keys;
-	bool listed, required, has_keys; /* has_keys: it was trusted to set them, if only to none */
+	bool listed, required, has_keys; /* has_keys: it was trusted to set keys, perhaps none */
 };
 
 struct dta_tenants {
@@ -160,7 +160,7 @@ void dta_tenants_ready(struct dta_tenants *t, uint32_t collector, uint32_t sessi
 			continue;
 		*s = (struct tenants_word){0};
 		dta_auth_require(c->auth, (uint16_t)tenant, false);
-		/* If this fails, the keys are not used: there are none by s->keys. */
+		/* Even if this fails, the old keys are not used, because s->keys is 0 now. */
 		dta_auth_keys(c->auth, (uint16_t)tenant, NULL, 0);
 		apply_rate(t, (uint16_t)tenant);
 	}

@@ -29,8 +29,8 @@ void dta_tenants_free(struct dta_tenants *t);
 /* The contents of a "tenant" message (control.h). */
 struct dta_tenant_says {
 	uint64_t rate, burst;
-	bool required;
-	/* Only a trusted collector may relax `required`. */
+	bool required; /* packets must carry a MAC */
+	/* The collector has proved the secret, or is local: it may set required to false. */
 	bool trusted;
 	const struct dta_key_spec *keys; /* sorted by dta_keys_check(); NULL: keep the previous */
 	size_t n;

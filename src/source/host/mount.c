@@ -325,7 +325,8 @@ static bool is_spared(const struct host_mounts *m, const struct host_mount *one)
 	return false;
 }
 
-/* Takes mounts from the queue that have become likely to block a thread. */
+/* Removes the mounts of devices that hang from the queue, because they would block a thread each.
+ */
 static void spare_threads(struct host_mounts *m)
 {
 	struct host_mount_shared *s = m->shared;
@@ -469,7 +470,7 @@ static void watch_thread(struct host_mounts *m, uint64_t now_ns)
 static void enqueue_mounts(struct host_mounts *m, uint64_t now_ns)
 {
 	struct host_mount_shared *s = m->shared;
-	const bool behind = s->queued; /* with the mounts of the previous time */
+	const bool behind = s->queued; /* some mounts of the previous round still wait */
 
 	for (size_t i = 0; i < m->n; i++) {
 		if (!m->v[i]->due_ns)
