@@ -6,18 +6,15 @@ import json
 import math
 import os
 import random
-import socket
 import struct
 import sys
 import unittest
 import urllib.parse
 
 from support import http
-from support.attacker import Attacker
-from support.hostile import HostileRegion, schema
+from support.attacker import Attacker, ask_slowly, publish_long_names
 from support.process import check, skip, wait_until
 from support.prometheus import Prometheus, available
-from support.protocol import Client
 from support.sidelight import Agent, Collector, generate
 
 try:
@@ -579,24 +576,16 @@ class Strangers(unittest.TestCase):
             return snappy.compress(read_request([(2, '__name__', name)], 1, 2**53, (1,)))
         with Agent() as agent, Collector([agent], '--period', '20ms') as c:
             os.chmod(agent.folder, 0o755)
-            host, port = c.address.rsplit(':', 1)
             held = []
 
             def attack():
-                names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
-                for pod in range(4):
-                    region = HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
-                    client = Client(agent.socket)
-                    client.publish(region)
-                    held.extend((client, region))
+                held.append(publish_long_names(agent, 10000, pods=4))
                 wait_until(lambda: len(http.request(c.url + path, 'POST', body('x.+'), headers)[2]) > 6 << 20, 'a large answer', c)
                 data = body('x.+')
+                head = {'Host': 'localhost', 'Content-Length': len(data), **headers}
+                question = f'POST {path} HTTP/1.1\r\n' + ''.join(f'{k}: {v}\r\n' for k, v in head.items()) + '\r\n'
                 for _ in range(4):
-                    s = socket.socket()
-                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                    s.connect((host, int(port)))
-                    s.sendall(f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n'.encode() +
-                              ''.join(f'{k}: {v}\r\n' for k, v in headers.items()).encode() + b'\r\n' + data)
+                    s = ask_slowly(c.address, question.encode() + data)
                     s.recv(1)
                     held.append(s)
             with Attacker(attack):

@@ -13,8 +13,9 @@ import threading
 import time
 import traceback
 
+from support.hostile import HostileRegion, schema
 from support.process import skip
-from support.protocol import MAGIC, PUBLISH, Region
+from support.protocol import MAGIC, PUBLISH, Client, Region
 
 STRANGER = 65534
 SIOCOUTQ = 0x5411
@@ -66,6 +67,28 @@ class Attacker:
 
     def __exit__(self, *_):
         self.stop()
+
+
+def publish_long_names(agent, counters, pods=1):
+    """Publishes so many counters in each pod that answers about them are large. Returns objects that must stay open."""
+    held = []
+    for pod in range(pods):
+        region = HostileRegion(schema([f'{"x" * 90}{i:05}_total' for i in range(counters)]), counters // 7 + 1,
+                               labels=(('service', 'hostile'), ('pod', str(pod))))
+        client = Client(agent.socket)  # which may be silent for 5 s
+        client.publish(region)
+        held.extend((client, region))
+    return held
+
+
+def ask_slowly(address, question):
+    """Asks HOST:PORT. Returns the socket, which holds little of the answer until it is read."""
+    host, port = address.rsplit(':', 1)
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.connect((host, int(port)))
+    s.sendall(question)
+    return s
 
 
 def lingering(seconds=250):

@@ -15,13 +15,11 @@ import time
 from http.client import HTTPException
 from urllib.error import HTTPError
 
-from support.attacker import Attacker
+from support.attacker import Attacker, ask_slowly, publish_long_names
 from support.browser import Browser, NoBrowser
 from support.front import front
-from support.hostile import HostileRegion, schema
 from support.http import request, request_at
 from support.process import KEEPS_FREED, SCALE, Part, case, check, run, run_cases, skip, wait_until, workdir
-from support.protocol import Client
 from support.sidelight import EXE, Agent, Collector
 
 STORES = '''
@@ -356,24 +354,14 @@ def answers_not_taken_refuse_no_other():
     """A user asks for more than all answers may hold, and takes none of it."""
     with Agent() as agent, Collector([agent], '--period', '20ms') as c:
         os.chmod(agent.folder, 0o755)
-        host, port = c.address.rsplit(':', 1)
         held = []
 
         def attack():
-            names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
-            for pod in range(2):
-                region = HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
-                client = Client(agent.socket)
-                client.publish(region)
-                held.extend((client, region))
+            held.append(publish_long_names(agent, 10000, pods=2))
             wait_until(lambda: len(c.get('/api/v1/metrics?limit=10000')) > 1 << 20, 'a large answer', c)
-            for _ in range(60):
-                s = socket.socket()
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                s.connect((host, int(port)))
-                s.sendall(b'GET /api/v1/metrics?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n')
-                held.append(s)
-            held[-60].recv(1)
+            held.extend(ask_slowly(c.address, b'GET /api/v1/metrics?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                        for _ in range(60))
+            held[1].recv(1)
             time.sleep(1)
         with Attacker(attack):
             for i in range(20):
@@ -388,22 +376,14 @@ def answers_not_taken_by_many_end():
     """A user with the subordinate uids of a rootless container: each holds an answer that it takes slowly."""
     with Agent() as agent, Collector([agent], '--period', '20ms', '--max-connections', '32') as c:
         os.chmod(agent.folder, 0o755)
-        host, port = c.address.rsplit(':', 1)
         held = []
 
         def attack():
-            names = [f'{"x" * 90}{i:05}_total' for i in range(40000)]
-            region = HostileRegion(schema(names), 5715)
-            client = Client(agent.socket)  # which may be silent for 5 s
-            client.publish(region)
-            held.extend((client, region))
+            held.append(publish_long_names(agent, 40000))
             wait_until(lambda: len(c.get('/metrics')) > 4 << 20, 'a large answer', c)
 
         def hold():
-            s = socket.socket()
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            s.connect((host, int(port)))
-            s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            s = ask_slowly(c.address, b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
             s.settimeout(300)
             held.append((s, s.recv(1)))
 
