@@ -46,6 +46,15 @@ bool base_utf8(const char *s, size_t bytes)
 	return true;
 }
 
+size_t base_utf8_cut(const char *s, size_t bytes, size_t most)
+{
+	if (bytes <= most)
+		return bytes;
+	while (most && ((unsigned char)s[most] & 0xc0) == 0x80)
+		most--;
+	return most;
+}
+
 void base_harmless(char *s)
 {
 	bool utf8 = base_utf8(s, strlen(s));

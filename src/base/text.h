@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - UTF-8, removal of control characters, and hexadecimal digits. Pure functions. */
+/* text.h - UTF-8, truncation, control characters, and hexadecimal digits. Pure functions. */
 #ifndef SL_BASE_TEXT_H
 #define SL_BASE_TEXT_H
 
@@ -13,6 +13,8 @@
 size_t base_utf8_sequence(const char *s, size_t bytes);
 /* True for well-formed UTF-8 without NUL. */
 bool base_utf8(const char *s, size_t bytes);
+/* Returns how many of the bytes to keep, at most `most`, without cutting within a character. */
+size_t base_utf8_cut(const char *s, size_t bytes, size_t most);
 /*
  * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could
  * control a terminal, become '?'. In text that is not valid UTF-8, all non-ASCII bytes do, too.

@@ -21,15 +21,10 @@
 
 /* ---- families ---- */
 
+/* Truncates a long help text. */
 static char *copy_text(struct bridge_text t, size_t max)
 {
-	/* Truncate a long help text at a character boundary. */
-	size_t n = t.n;
-
-	if (n > max)
-		for (n = max; n && ((unsigned char)t.s[n] & 0xc0) == 0x80;)
-			n--;
-	return bridge_text_copy((struct bridge_text){t.s, n});
+	return bridge_text_copy((struct bridge_text){t.s, base_utf8_cut(t.s, t.n, max)});
 }
 
 static bool is_reserved(struct bridge_text name)

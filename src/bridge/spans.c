@@ -47,10 +47,8 @@ void bridge_spans_close(struct bridge_spans *s)
  */
 static const char *name_of(struct bridge_text t, char to[SL_NAME_MAX + 1])
 {
-	size_t n = t.n < SL_NAME_MAX ? t.n : SL_NAME_MAX;
+	size_t n = base_utf8_cut(t.s, t.n, SL_NAME_MAX);
 
-	while (n && n < t.n && ((unsigned char)t.s[n] & 0xc0) == 0x80)
-		n--;
 	if (n)
 		memcpy(to, t.s, n);
 	to[n] = 0;

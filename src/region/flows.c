@@ -522,9 +522,7 @@ static size_t cut_text(const char **text, size_t most, bool front)
 			(*text)++;
 		return strlen(*text);
 	}
-	while (most && ((unsigned char)(*text)[most] & 0xc0) == 0x80)
-		most--;
-	return most;
+	return base_utf8_cut(*text, length, most);
 }
 
 void region_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,

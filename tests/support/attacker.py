@@ -70,7 +70,7 @@ class Attacker:
 
 
 def publish_long_names(agent, counters, pods=1):
-    """Publishes so many counters in each pod that answers about them are large. Returns objects that must stay open."""
+    """Publishes this many counters per pod, under long names. Returns objects that must stay open."""
     held = []
     for pod in range(pods):
         region = HostileRegion(schema([f'{"x" * 90}{i:05}_total' for i in range(counters)]), counters // 7 + 1,

@@ -372,10 +372,8 @@ static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 /* Truncates at a UTF-8 character boundary, as JSON requires. */
 static void copy_text(char *to, size_t room, const char *from)
 {
-	size_t n = strnlen(from, room - 1);
+	size_t n = base_utf8_cut(from, strlen(from), room - 1);
 
-	while (n && ((uint8_t)from[n] & 0xc0) == 0x80)
-		n--;
 	memcpy(to, from, n);
 	to[n] = 0;
 }

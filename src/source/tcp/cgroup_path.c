@@ -52,9 +52,7 @@ static bool cut_suffix(struct cgroup_path_part *p, const char *suffix)
 
 void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 {
-	if (n >= bytes)
-		for (n = bytes - 1; n && ((unsigned char)from[n] & 0xc0) == 0x80;)
-			n--;
+	n = base_utf8_cut(from, n, bytes - 1);
 	memcpy(to, from, n);
 	to[n] = 0;
 	base_harmless(to);
