@@ -19,6 +19,7 @@
  * key.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,11 +176,24 @@ static bool is_sparse(const struct agent_region *r)
 	return r->fd >= 0 && !r->kernel && agent_memory_sparse(r->fd, r->info->size);
 }
 
+static void report_holes(const struct agent_region *r)
+{
+	base_log_limited(BASE_WARN, AGENT_LOG,
+			 "region cannot be read remotely until its publisher fills the holes in "
+			 "its memory: allocate all of it with posix_fallocate() id=%" PRIu64,
+			 r->id);
+}
+
 /* Registers a region individually; it may be merged once it has settled. */
 static int register_alone(struct agent *a, struct agent_region *r, struct agent_block *b)
 {
-	int err = is_sparse(r) ? -ENODATA : mr_new(a, b->at, b->at + b->bytes, &r->mr);
+	int err;
 
+	if (is_sparse(r)) {
+		report_holes(r);
+		return -ENODATA;
+	}
+	err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
 	if (err)
 		return err;
 	r->mr->members = 1;
@@ -195,6 +209,10 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 
 	if (!d)
 		return 0;
+	/* Also while the device is lost: the publisher can fill the holes only if it is told now.
+	 */
+	if (is_sparse(r))
+		return -ENODATA;
 	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
@@ -537,15 +555,19 @@ static void leave_device(struct agent *a)
 static int return_to_device(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d = a->rdma;
-	int err = device_open(a, error, bytes);
+	int err = device_open(a, error, bytes), err_region;
 
 	for (uint32_t i = 0; !err && i < a->slot_count; i++) {
 		struct agent_region *r = a->slots[i];
 
-		/* A region that cannot be registered has no key, which readers accept. */
-		if (r && r->state != SL_STATE_RETIRED &&
-		    !register_alone(a, r, agent_arena_at(&d->arena, r->map)))
+		if (!r || r->state == SL_STATE_RETIRED)
+			continue;
+		err_region = register_alone(a, r, agent_arena_at(&d->arena, r->map));
+		/* Until it can be registered, the region has no key, which readers accept. */
+		if (!err_region)
 			agent_region_publish(a, r);
+		else if (err_region == -ENODATA || !r->read_only)
+			agent_timer_start(a, TIMER_REGISTER, &r->settle);
 	}
 	return err;
 }

@@ -572,6 +572,38 @@ static void holes_are_not_registered(void **state)
 	fake_free(&g);
 }
 
+/* Otherwise the publisher would never fill them, and no collector could ever read the region. */
+static void holes_are_refused_while_the_device_is_lost(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);
+	struct agent a;
+	uint64_t held;
+
+	(void)state;
+	up(&a, opts());
+	device.lost = true;
+	plugged = false;
+	agent_rdma_event(&a);
+	hole(&f);
+	refused(&a, conn_up(&a), &f, ENODATA, REFUSED_SPARSE);
+	assert_int_equal(posix_fallocate(f.fd, 0, (off_t)f.size), 0);
+	admitted(&a, conn_up(&a), &f);
+	admitted(&a, conn_up(&a), &g);
+	hole(&f); /* the publisher may fill it later */
+	held = blocks(&f);
+	plugged = true;
+	pass(&a, 1001 * MS);
+	assert_int_equal(blocks(&f), held);
+	assert_int_equal(region_of(&a, 0).addr, 0);
+	assert_true(readable(region_of(&a, 1).addr, g.size, region_of(&a, 1).rkey));
+	assert_int_equal(posix_fallocate(f.fd, 0, (off_t)f.size), 0);
+	pass(&a, 1001 * MS);
+	assert_true(readable(region_of(&a, 0).addr, f.size, region_of(&a, 0).rkey));
+	agent_fini(&a);
+	fake_free(&f);
+	fake_free(&g);
+}
+
 /* libsidelight leaves holes until an agent asks for none. */
 static void own_metrics_are_registered(void **state)
 {
@@ -632,6 +664,7 @@ int main(void)
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),
 		cmocka_unit_test(holes_are_not_registered),
+		cmocka_unit_test(holes_are_refused_while_the_device_is_lost),
 		cmocka_unit_test(own_metrics_are_registered),
 		cmocka_unit_test(memory_that_is_sealed_may_stay_local),
 		cmocka_unit_test(no_such_device_is_one_clear_line),
