@@ -62,6 +62,7 @@ enum sl__refusal {
 	SL__REFUSED_SCHEMA,
 	SL__REFUSED_MEMORY,
 	SL__REFUSED_SPANS,
+	SL__REFUSED_REGIONS,
 	SL__REFUSED_COUNT
 };
 
@@ -226,6 +227,8 @@ SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
 SL__HIDDEN struct sl__region *sl__region_new(struct sl_publisher *p,
 					     const struct sl_publisher_opts *o, int *error);
 /* Adds a region, larger than the previous ones, with space for the given metric. */
+/* Returns true if this process has as many regions as it can have. */
+SL__HIDDEN bool sl__regions_full(void);
 SL__HIDDEN struct sl__region *sl__region_further(struct sl_publisher *p, uint32_t cells,
 						 uint32_t record);
 SL__HIDDEN void sl__region_close(struct sl__region *r);

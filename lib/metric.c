@@ -29,6 +29,9 @@ static const struct {
 	[SL__REFUSED_SCHEMA] = {"no space is left for names: raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
 	[SL__REFUSED_SPANS] = {"the publisher has no space for spans: set span_bytes", EINVAL},
+	[SL__REFUSED_REGIONS] = {"no cells are left, and the process already has 63 regions: "
+				 "raise max_cells, or publish from several processes",
+				 ENOSPC},
 };
 
 /* ---- tables ---- */
@@ -288,6 +291,7 @@ static struct sl__region *region_for(struct sl_publisher *p, const struct sl__me
 				     int *refusal)
 {
 	struct sl__region *r = p->regions;
+	bool full;
 
 	for (; r; r = sl__is_string(m->record.kind) ? NULL : r->next) {
 		if (m->record.cells > r->max_cells - r->cells_used)
@@ -297,9 +301,13 @@ static struct sl__region *region_for(struct sl_publisher *p, const struct sl__me
 		else if (!r->orphan)
 			return r;
 	}
-	return sl__is_string(m->record.kind)
-		       ? NULL
-		       : sl__region_further(p, m->record.cells, m->record.length);
+	if (sl__is_string(m->record.kind) || (p->flags & SL_PUBLISHER_FIXED))
+		return NULL;
+	full = sl__regions_full();
+	r = sl__region_further(p, m->record.cells, m->record.length);
+	if (!r && full)
+		*refusal = SL__REFUSED_REGIONS;
+	return r;
 }
 
 /* Adds *metric, or replaces it with the existing one. Takes ownership. Returns 0 or a refusal. */
@@ -442,7 +450,7 @@ struct handle {
 	int error;
 };
 
-/* Counts a refusal, and logs the first one per reason. */
+/* Counts a refusal, logs the first one per reason, and sets errno. */
 static struct handle count_refusal(struct sl_publisher *p, int refusal, const char *name,
 				   size_t bytes)
 {
@@ -460,7 +468,8 @@ static struct handle count_refusal(struct sl_publisher *p, int refusal, const ch
 			"sidelight: metric refused; further refusals for this reason are counted, "
 			"not logged name=%.*s reason=\"%s\"",
 			(int)(bytes < 64 ? bytes : 64), name, refusals[refusal].text);
-	return (struct handle){.error = -refusals[refusal].error};
+	errno = refusals[refusal].error;
+	return (struct handle){.error = -errno};
 }
 
 static struct handle refuse_opts(struct sl_publisher *p, int refusal,

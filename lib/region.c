@@ -384,6 +384,21 @@ static int take_sizes(struct sl__region *r, const struct sl_publisher_opts *o)
 
 /* ---- the regions of a publisher ---- */
 
+/* Returns SL_PUBLISHER_SLOTS if there is none. */
+static unsigned int free_slot(void)
+{
+	unsigned int slot = 1;
+
+	while (slot < SL_PUBLISHER_SLOTS && sl__slots[slot].region)
+		slot++;
+	return slot;
+}
+
+bool sl__regions_full(void)
+{
+	return free_slot() == SL_PUBLISHER_SLOTS;
+}
+
 void sl__region_free(struct sl__region *r)
 {
 	sl__metrics_free(r);
@@ -412,8 +427,7 @@ struct sl__region *sl__region_new(struct sl_publisher *p, const struct sl_publis
 	r->free_stripes = calloc(r->stripe_count, sizeof(*r->free_stripes));
 	if (!r->free_stripes)
 		goto err;
-	for (r->slot = 1; r->slot < SL_PUBLISHER_SLOTS && sl__slots[r->slot].region; r->slot++)
-		;
+	r->slot = free_slot();
 	*error = r->slot == SL_PUBLISHER_SLOTS ? -ENOSPC : region_make(r);
 	if (*error)
 		goto err;

@@ -111,7 +111,7 @@ static inline struct scale scale_now(uint64_t at)
 		};
 		uint64_t refresh = __atomic_load_n(&r->refresh, __ATOMIC_RELAXED);
 
-		if (unlikely(at - s.ticks > refresh && (int64_t)(at - s.ticks) > 0)) {
+		if (unlikely(sl__rate_expired(at, s.ticks, refresh))) {
 			sl__clock_refresh();
 			if (atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed) !=
 			    turn)
@@ -603,6 +603,8 @@ void sl_span_end(struct sl_span *s)
 		struct scale scale;
 
 		end = sl__ticks();
+		if (unlikely((int64_t)(end - start) < 0)) /* a suspension has reset the counter */
+			start = end;
 		scale = scale_now(end);
 		start = to_ns(&scale, start);
 		end = to_ns(&scale, end);

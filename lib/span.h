@@ -74,6 +74,12 @@ struct sl__clock_state {
 };
 extern SL__HIDDEN struct sl__clock_state sl__clock_state;
 
+/* True after a second, and also if the counter is far behind: a suspension may reset it to 0. */
+static inline bool sl__rate_expired(uint64_t now, uint64_t ticks, uint64_t refresh)
+{
+	return now - ticks + refresh > 2 * refresh;
+}
+
 /* Tests whether the processor's counter can be trusted. Slow. */
 SL__HIDDEN void sl__clock_start(void);
 /* Calibrates if due, unless another thread is doing so. Async-signal-safe. */

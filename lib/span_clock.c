@@ -14,9 +14,12 @@
  * all cores (Arm ARM, D12.1: the Generic Timer). To work around an erratum of a core, the kernel
  * traps the register and emulates it.
  *
- * The nominal rate of the processor is ignored: CNTFRQ_EL0 is whatever firmware wrote there. If two
- * consecutive calibrations differ by more than 1/1000, as in a guest that migrated to another host,
- * the counter is not used again.
+ * The nominal rate of the processor is ignored: CNTFRQ_EL0 is whatever firmware wrote there. The
+ * first rate is used once two consecutive measurements agree. While the machine is suspended or a
+ * guest is paused, CLOCK_MONOTONIC stops, but the counter may run on or restart from 0. A rate
+ * measured across such a time differs by more than 1/1000 from the one in use, which is then kept;
+ * only the time is taken anew. If two consecutive measurements differ, as in a guest that migrated
+ * to another host, the counter is not used again.
  *
  * The error of a time is half the distance between a calibration's two readings (here 25 ns), plus
  * the slew of the kernel's clock in the last second: below 1 us under NTP, 500 us at NTP's maximum
@@ -42,7 +45,7 @@ static struct {
 	_Atomic uint32_t busy;
 	bool trusted;
 	unsigned int doubts;
-	uint64_t ticks, monotonic;
+	uint64_t ticks, monotonic, mult;
 } last;
 
 struct clock_sample {
@@ -72,31 +75,45 @@ static void store_word(uint64_t *to, uint64_t v)
 	__atomic_store_n(to, v, __ATOMIC_RELAXED);
 }
 
+/* Returns 0 if that is not possible. */
+static uint64_t measure_rate(uint64_t ticks, uint64_t ns)
+{
+	return ns < FIRST_NS || !ticks || ticks >> 60
+		       ? 0
+		       : (uint64_t)(((unsigned __int128)ns << 32) / ticks);
+}
+
 static void calibrate_clock(void)
 {
 	uint32_t turn = atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed);
 	const struct sl__rate *before = &sl__clock_state.rate[turn % 8];
 	struct sl__rate *next = &sl__clock_state.rate[(turn + 1) % 8];
-	struct clock_sample s = take_sample();
-	uint64_t ticks = s.monotonic_ticks - last.ticks, ns = s.monotonic - last.monotonic, mult;
+	const uint64_t known = turn ? before->mult : last.mult;
+	struct clock_sample s;
+	uint64_t ns, mult;
 
-	if (ns < FIRST_NS || !ticks || ticks >> 60)
+	if (turn && !sl__rate_expired(sl__ticks(), before->ticks, before->refresh))
+		return; /* another thread was faster */
+	s = take_sample();
+	ns = s.monotonic - last.monotonic;
+	if (!turn && ns < FIRST_NS)
 		return;
-	mult = (uint64_t)(((unsigned __int128)ns << 32) / ticks);
-	if (turn && (mult > before->mult + before->mult / 1000 ||
-		     mult < before->mult - before->mult / 1000)) {
+	mult = measure_rate(s.monotonic_ticks - last.ticks, ns);
+	last.ticks = s.monotonic_ticks;
+	last.monotonic = s.monotonic;
+	last.mult = mult;
+	if (mult && mult <= known + known / 1000 && mult >= known - known / 1000) {
+		last.doubts = 0;
+	} else if (turn) {
+		mult = known;
 		if (++last.doubts == 2) {
 			last.trusted = false;
 			atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_REALTIME,
 					      memory_order_relaxed);
 		}
 	} else {
-		last.doubts = 0;
-	}
-	if (!mult)
 		return;
-	last.ticks = s.monotonic_ticks;
-	last.monotonic = s.monotonic;
+	}
 	store_word(&next->ticks, s.realtime_ticks);
 	store_word(&next->ns, s.realtime);
 	store_word(&next->mult, mult);

@@ -15,7 +15,9 @@
  *    function says otherwise, any signal handler.
  *  - A handle is a small value. A refused handle, like one of all zeros, does nothing. A
  *    refusal is counted, logged once per reason through the callback and visible to the collector,
- *    so an application need not check for it; if it wants to, there is sl_..._valid().
+ *    so an application need not check for it; if it wants to, there is sl_..._valid(). The call
+ *    that refuses a metric sets errno: EINVAL, EEXIST (its name has another kind), ENOSPC (no room)
+ *    or ENOMEM.
  *  - Creating a metric twice with the same name, labels and kind returns the same metric.
  *  - No function prints, exits, waits for the agent or raises a signal.
  *  - After fork() the child publishes in a region of its own, counting from 0.

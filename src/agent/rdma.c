@@ -19,6 +19,7 @@
  * key.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,11 +176,24 @@ static bool is_sparse(const struct agent_region *r)
 	return r->fd >= 0 && !r->kernel && agent_memory_sparse(r->fd, r->info->size);
 }
 
+static void report_holes(const struct agent_region *r)
+{
+	base_log_limited(BASE_WARN, AGENT_LOG,
+			 "region cannot be read remotely until its publisher fills the holes in "
+			 "its memory: allocate all of it with posix_fallocate() id=%" PRIu64,
+			 r->id);
+}
+
 /* Registers a region individually; it may be merged once it has settled. */
 static int register_alone(struct agent *a, struct agent_region *r, struct agent_block *b)
 {
-	int err = is_sparse(r) ? -ENODATA : mr_new(a, b->at, b->at + b->bytes, &r->mr);
+	int err;
 
+	if (is_sparse(r)) {
+		report_holes(r);
+		return -ENODATA;
+	}
+	err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
 	if (err)
 		return err;
 	r->mr->members = 1;
@@ -195,6 +209,10 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 
 	if (!d)
 		return 0;
+	/* Also while the device is lost: the publisher can fill the holes only if it is told now.
+	 */
+	if (is_sparse(r))
+		return -ENODATA;
 	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
@@ -320,18 +338,42 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 	a->n.promoted_regions += all.count;
 }
 
-/* Registers blocks first to last without the rest of their run, which will be unmapped. */
-static void separate_run(struct agent *a, struct agent_block *first, struct agent_block *last)
+/* Withdraws the region's key, and registers the region individually as soon as possible. */
+static void withdraw_key(struct agent *a, struct agent_region *r)
 {
-	if (register_run(a, first, last))
-		return;
-	base_log_limited(BASE_ERROR, AGENT_LOG,
-			 "regions cannot be read remotely until their memory can be registered "
-			 "again: see LimitMEMLOCK and the device's max_mr");
-	for (struct agent_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link)) {
-		region_move(a, n->region, NULL);
-		agent_timer_start(a, TIMER_REGISTER, &n->region->settle);
+	region_move(a, r, NULL);
+	agent_timer_start(a, TIMER_REGISTER, &r->settle);
+}
+
+static bool is_renewable(const struct agent_block *b, const struct agent_mr *m)
+{
+	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
+}
+
+/*
+ * Registers the regions of a registration again, except those that are retired or have holes. The
+ * latter lose their key, because the old one must go. Returns false on a failure; the other regions
+ * then keep the old key.
+ */
+static bool register_again(struct agent *a, const struct agent_mr *m)
+{
+	struct agent_block *first, *last;
+	bool all = true;
+
+	TAILQ_FOREACH(first, &a->rdma->arena.blocks, link)
+	if (is_renewable(first, m) && is_sparse(first->region)) {
+		report_holes(first->region);
+		withdraw_key(a, first->region);
 	}
+	for (first = TAILQ_FIRST(&a->rdma->arena.blocks); first; first = TAILQ_NEXT(last, link)) {
+		last = first;
+		if (!is_renewable(first, m))
+			continue;
+		while (is_renewable(TAILQ_NEXT(last, link), m))
+			last = TAILQ_NEXT(last, link);
+		all &= register_run(a, first, last);
+	}
+	return all;
 }
 
 void agent_rdma_timer_register(struct agent *a, struct agent_timer *t)
@@ -346,23 +388,24 @@ void agent_rdma_timer_register(struct agent *a, struct agent_timer *t)
 		agent_region_publish(a, r);
 }
 
-/* Gives the other regions of the run new keys before this region is unmapped. */
+/* Gives the other regions of the run new keys before this region, now retired, is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
+	const struct agent_mr *m = r->mr;
 	struct agent_block *b;
-	struct rdma_run run;
 
 	agent_timer_stop(&r->settle);
-	if (!r->mr || r->mr->members < 2)
+	if (!m || m->members < 2)
 		return;
 	a->n.breakups++;
-	b = agent_arena_at(&a->rdma->arena, r->map);
-	run = (struct rdma_run){.first = b, .last = b};
-	extend_run(&run);
-	if (run.first != b)
-		separate_run(a, run.first, TAILQ_PREV(b, agent_block_list, link));
-	if (run.last != b)
-		separate_run(a, TAILQ_NEXT(b, link), run.last);
+	if (register_again(a, m))
+		return;
+	base_log_limited(BASE_ERROR, AGENT_LOG,
+			 "regions cannot be read remotely until their memory can be registered "
+			 "again: see LimitMEMLOCK and the device's max_mr");
+	TAILQ_FOREACH(b, &a->rdma->arena.blocks, link)
+	if (is_renewable(b, m))
+		withdraw_key(a, b->region);
 }
 
 /* ---- renewal of keys ---- */
@@ -403,31 +446,12 @@ static int register_directory(struct agent *a)
 	return 0;
 }
 
-static bool is_renewable(const struct agent_block *b, const struct agent_mr *m)
-{
-	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
-}
-
 /* Registers the memory again. A failed renewal is repeated when the key reaches this age again. */
 static void mr_renew(struct agent *a, struct agent_mr *m)
 {
-	struct agent_block *first = TAILQ_FIRST(&a->rdma->arena.blocks), *last;
-
 	m->stale = false;
 	agent_timer_start(a, TIMER_KEY_AGE, &m->age);
-	a->n.keys_renewed++;
-	if (m == a->rdma->directory) {
-		register_directory(a);
-		return;
-	}
-	for (; first; first = TAILQ_NEXT(last, link)) {
-		last = first;
-		if (!is_renewable(first, m))
-			continue;
-		while (is_renewable(TAILQ_NEXT(last, link), m))
-			last = TAILQ_NEXT(last, link);
-		register_run(a, first, last);
-	}
+	a->n.keys_renewed += m->directory ? !register_directory(a) : register_again(a, m);
 }
 
 void agent_rdma_timer_age(struct agent *a, struct agent_timer *t)
@@ -537,15 +561,19 @@ static void leave_device(struct agent *a)
 static int return_to_device(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d = a->rdma;
-	int err = device_open(a, error, bytes);
+	int err = device_open(a, error, bytes), err_region;
 
 	for (uint32_t i = 0; !err && i < a->slot_count; i++) {
 		struct agent_region *r = a->slots[i];
 
-		/* A region that cannot be registered has no key, which readers accept. */
-		if (r && r->state != SL_STATE_RETIRED &&
-		    !register_alone(a, r, agent_arena_at(&d->arena, r->map)))
+		if (!r || r->state == SL_STATE_RETIRED)
+			continue;
+		err_region = register_alone(a, r, agent_arena_at(&d->arena, r->map));
+		/* Until it can be registered, the region has no key, which readers accept. */
+		if (!err_region)
 			agent_region_publish(a, r);
+		else if (err_region == -ENODATA || !r->read_only)
+			agent_timer_start(a, TIMER_REGISTER, &r->settle);
 	}
 	return err;
 }

@@ -46,6 +46,9 @@ struct base_child {
 	pthread_mutex_t lock;
 	struct process spawner[2]; /* [1] replaces [0] if [0] exits */
 	struct process helper;
+	/* sockets of processes that have exited, each kept for the successor's: see keep_place() */
+	int kept[3];
+	unsigned int kept_count;
 	struct deaths own, spawners;
 };
 
@@ -61,8 +64,28 @@ static void fail_process(void)
 	syscall(SYS_tgkill, getpid(), getpid(), SIGTERM);
 }
 
+/*
+ * Ends a process's socket. Its descriptor stays in use until the successor's socket arrives: if
+ * descriptors are short, another thread would take a free one, and this process could not go on.
+ */
+static void keep_place(struct base_child *c, struct process *p)
+{
+	shutdown(p->sock, SHUT_RDWR);
+	if (c->kept_count < sizeof(c->kept) / sizeof(*c->kept))
+		c->kept[c->kept_count++] = p->sock;
+	else
+		close(p->sock);
+	*p = (struct process){0, -1};
+}
+
+static void free_place(struct base_child *c)
+{
+	if (c->kept_count)
+		close(c->kept[--c->kept_count]);
+}
+
 /* Waits for the process. Returns false if it has not exited within patience_ms. */
-static bool reap(struct process *p, int *status, int patience_ms)
+static bool reap(struct base_child *c, struct process *p, int *status, int patience_ms)
 {
 	pid_t got = 0;
 
@@ -77,8 +100,7 @@ static bool reap(struct process *p, int *status, int patience_ms)
 		return false;
 	if (got < 0)
 		*status = 0;
-	close(p->sock);
-	*p = (struct process){0, -1};
+	keep_place(c, p);
 	return true;
 }
 
@@ -139,6 +161,9 @@ static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
 	got = base_send_fds(sock, parts, with->bytes ? 2 : 1, with->fds, with->fd_count, 0);
 	if (got < 0)
 		return got == -ECONNRESET ? -EPIPE : (int)got;
+	/* Wait for the answer first, so that no other thread has time to take the free place. */
+	if (recv(sock, &answer, sizeof(answer), MSG_PEEK) == sizeof(answer) && answer.pid > 0)
+		free_place(c);
 	got = base_receive_fd(sock, &answer, sizeof(answer), 0, &fd);
 	if (got != sizeof(answer) && got != -EMFILE) {
 		if (fd >= 0)
@@ -184,7 +209,7 @@ static int check_spawners(struct base_child *c)
 	int status;
 
 	for (int i = 0; i < 2; i++)
-		if (c->spawner[i].pid && reap(&c->spawner[i], &status, 0)) {
+		if (c->spawner[i].pid && reap(c, &c->spawner[i], &status, 0)) {
 			/*
 			 * A spawner must not exit by itself, so even an orderly exit counts as a
 			 * death.
@@ -205,9 +230,8 @@ static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
 	if (err != -EPIPE || relaxed_load(failed))
 		return err;
 	/* A spawner that does not answer counts as dead: it exits when its socket is closed. */
-	if (c->spawner[0].pid && !reap(&c->spawner[0], &status, ENDING_MS)) {
-		close(c->spawner[0].sock);
-		c->spawner[0] = (struct process){0, -1};
+	if (c->spawner[0].pid && !reap(c, &c->spawner[0], &status, ENDING_MS)) {
+		keep_place(c, &c->spawner[0]);
 		status = SIGKILL;
 	}
 	if (!note_end(c, &c->spawners, "a spawner", status) || replace_spawner(c))
@@ -250,13 +274,11 @@ static int end_helper(struct base_child *c, int patience_ms)
 	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_KILL, .pid = c->helper.pid};
 	int status = 0;
 
-	if (reap(&c->helper, &status, patience_ms))
+	if (reap(c, &c->helper, &status, patience_ms))
 		return status;
 	ask_any(c, &ask, NULL, NULL);
-	if (!reap(&c->helper, &status, KILLED_MS)) {
-		close(c->helper.sock);
-		c->helper = (struct process){0, -1};
-	}
+	if (!reap(c, &c->helper, &status, KILLED_MS))
+		keep_place(c, &c->helper);
 	return status;
 }
 
@@ -358,9 +380,11 @@ void base_child_free(struct base_child *c)
 	for (int i = 0; i < 2; i++)
 		if (c->spawner[i].pid) {
 			shutdown(c->spawner[i].sock, SHUT_RDWR);
-			if (!reap(&c->spawner[i], &status, STOP_MS))
-				close(c->spawner[i].sock);
+			if (!reap(c, &c->spawner[i], &status, STOP_MS))
+				keep_place(c, &c->spawner[i]);
 		}
+	while (c->kept_count)
+		free_place(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

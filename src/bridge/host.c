@@ -55,7 +55,7 @@ void bridge_host_run(const struct bridge_worker *w)
 
 	if (!h) {
 		base_logf(BASE_ERROR, LOG, "cannot start reading host metrics error=%s",
-			  strerror(errno));
+			  bridge_publish_why(errno));
 		return;
 	}
 	do {

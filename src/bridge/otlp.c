@@ -95,6 +95,7 @@ const struct bridge_otlp_cause_text bridge_otlp_causes[OTLP_CAUSES] = {
 			  "bounds or quantiles are not ascending, or do not match the counts"},
 	[OTLP_LABELS] = {"labels", "too many attributes, or attributes that are too long"},
 	[OTLP_SERVICES] = {"services", "there is no room for another service"},
+	[OTLP_REGIONS] = {"regions", "the bridges of this host have no region for another service"},
 	[OTLP_DUPLICATE] = {"duplicate",
 			    "the same point, or a later delta of its series, was received before"},
 	[OTLP_NEGATIVE] = {"negative", "negative observations of a histogram are not published"},
@@ -536,7 +537,7 @@ static enum bridge_otlp_cause take_point(struct bridge_otlp *o, int kind, const 
 	o->label_count = bridge_otlp_join(&o->l, o->labels);
 	return o->l.too_much ? OTLP_LABELS
 	       : !t->valued  ? OTLP_VALUE
-	       : !o->sink    ? OTLP_SERVICES
+	       : !o->sink    ? o->counts->unserved
 			     : send_point(o, kind, t, delta);
 }
 
@@ -780,6 +781,7 @@ static bool begin_resource(struct bridge_otlp *o, struct base_pb resource)
 		return false;
 	bridge_otlp_mark(&o->l, &o->of_resource);
 	o->names = NULL;
+	o->counts->unserved = OTLP_SERVICES;
 	o->sink = o->check ? NULL : o->resource(o->arg, &id, &o->names);
 	if (!add_attributes(o, resource, false))
 		return false;

@@ -51,6 +51,7 @@ struct bridge_otlp_server {
 	struct service services[SERVICES];
 	char *inflated;
 	uint64_t connection;		     /* connection of the current request; 0 for spans */
+	struct bridge_otlp_counts *counting; /* counts of the current request */
 	struct bridge_publish_counts counts; /* sums over all publishers */
 	struct sl_counter requests, malformed, points, expired, spans, exemplars, attributes,
 		refused[OTLP_CAUSES], refused_spans[OTLP_CAUSES], costly[OTLP_COSTS],
@@ -124,19 +125,18 @@ static char *free_instance(const struct bridge_otlp_server *o, const char *name)
 }
 
 /*
- * Returns a free element. If there is none, closes a service whose sender has disconnected. Returns
- * NULL if all are in use.
+ * Closes the service, other than keep, whose sender disconnected first. Returns its element, or
+ * NULL if there is none.
  */
-static struct service *free_service(struct bridge_otlp_server *o)
+static struct service *end_left_service(struct bridge_otlp_server *o, const struct service *keep)
 {
 	struct service *left = NULL;
 
 	for (size_t i = 0; i < SERVICES; i++) {
 		struct service *s = &o->services[i];
 
-		if (!s->publisher)
-			return s;
-		if (s->by_connection && !s->connection && (!left || s->used_ns < left->used_ns))
+		if (s->publisher && s != keep && s->by_connection && !s->connection &&
+		    (!left || s->used_ns < left->used_ns))
 			left = s;
 	}
 	if (!left)
@@ -146,12 +146,60 @@ static struct service *free_service(struct bridge_otlp_server *o)
 	return left;
 }
 
+/*
+ * Returns a free element. If there is none, closes a service whose sender has disconnected. Returns
+ * NULL if all are in use.
+ */
+static struct service *free_service(struct bridge_otlp_server *o)
+{
+	for (size_t i = 0; i < SERVICES; i++)
+		if (!o->services[i].publisher)
+			return &o->services[i];
+	return end_left_service(o, NULL);
+}
+
+/* Closes services whose senders have disconnected until there is a region. */
+static struct bridge_publisher *open_publisher(struct bridge_otlp_server *o,
+					       const struct service *new)
+{
+	const struct bridge_publish_opts opts = {.service = new->name,
+						 .pod = new->instance,
+						 .socket = o->w->o->socket,
+						 .scale = (int)o->w->o->scale,
+						 .counts = &o->counts};
+	struct bridge_publisher *p;
+
+	do
+		p = bridge_publish_open(&opts);
+	while (!p && errno == ENOSPC && end_left_service(o, NULL));
+	return p;
+}
+
+static struct bridge_spans *open_spans(struct bridge_otlp_server *o, const struct service *s)
+{
+	struct bridge_spans *spans;
+
+	do
+		spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
+	while (!spans && errno == ENOSPC && end_left_service(o, s));
+	return spans;
+}
+
+/* Logs why there is no publisher, and notes the cause for the answer. */
+static void report_unserved(struct bridge_otlp_server *o, int error)
+{
+	if (error == ENOSPC)
+		o->counting->unserved = OTLP_REGIONS;
+	base_log_limited(BASE_WARN, LOG, "request refused: %s", bridge_publish_why(error));
+}
+
 /* Returns NULL if there is no room for another service. */
 static struct service *find_service(struct bridge_otlp_server *o,
 				    const struct bridge_otlp_identity *id)
 {
 	char *name = label_of(id->service, "unknown_service");
 	char *instance = id->instance.n && name ? label_of(id->instance, name) : NULL;
+	int error = ENOMEM;
 	struct service new = {.by_connection = !instance, .hash = id->hash}, *to;
 
 	to = name ? find_sender(o, name, instance, id->hash) : NULL;
@@ -168,18 +216,18 @@ static struct service *find_service(struct bridge_otlp_server *o,
 		new.connection = new.by_connection ? o->connection : 0;
 		new.used_ns = base_now_ns();
 	}
-	if (new.instance)
-		new.publisher = bridge_publish_open(
-			&(struct bridge_publish_opts){.service = new.name,
-						      .pod = new.instance,
-						      .socket = o->w->o->socket,
-						      .scale = (int)o->w->o->scale,
-						      .counts = &o->counts});
+	if (new.instance) {
+		new.publisher = open_publisher(o, &new);
+		error = errno;
+	}
 	if (!new.publisher) {
-		base_log_limited(BASE_WARN, LOG,
-				 "request refused: there is no room for another "
-				 "service max=%u",
-				 SERVICES);
+		if (name && !to)
+			base_log_limited(BASE_WARN, LOG,
+					 "request refused: there is no room for another "
+					 "service max=%u",
+					 SERVICES);
+		else
+			report_unserved(o, error);
 		free(name);
 		free(to ? new.instance : instance);
 		return NULL;
@@ -236,8 +284,11 @@ static void *on_span_resource(void *arg, const struct bridge_otlp_identity *id)
 	/*
 	 * Spans have a separate publisher, so that a service without spans uses no memory for them.
 	 */
-	if (!s->spans && room_for_spans(o))
-		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
+	if (!s->spans && room_for_spans(o)) {
+		s->spans = open_spans(o, s);
+		if (!s->spans)
+			report_unserved(o, errno);
+	}
 	s->spans_ns = base_now_ns();
 	return s->spans;
 }
@@ -381,6 +432,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 		bytes = err ? 0 : (size_t)inflated;
 	}
 	o->connection = signal == OTLP_METRICS ? http_caller(req)->connection : 0;
+	o->counting = &n;
 	before = o->counts;
 	if (!err && signal == OTLP_TRACES)
 		err = bridge_otlp_read_traces(o->otlp, body, bytes, json, &sink, &n, &e);

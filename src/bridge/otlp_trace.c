@@ -129,7 +129,7 @@ static bool read_span(struct reader *r, struct base_pb p)
 	else if (!s.start_ns || s.end_ns < s.start_ns)
 		r->counts->refused[OTLP_TIMES]++;
 	else if (!r->to)
-		r->counts->refused[OTLP_SERVICES]++;
+		r->counts->refused[r->counts->unserved]++;
 	else if (!r->sink->span(r->to, &s))
 		r->counts->refused[OTLP_FULL]++;
 	else
@@ -151,6 +151,7 @@ static bool resource_spans(void *arg, struct base_pb p, bool check)
 			good = bridge_otlp_identity(r->otlp, f.data, &id);
 	if (!good || p.bad)
 		return false;
+	r->counts->unserved = OTLP_SERVICES;
 	r->to = check ? NULL : r->sink->resource(r->sink->arg, &id);
 	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)

@@ -263,7 +263,9 @@ static struct bridge_publish_series *find_series(struct bridge_publisher *p,
 	s->created_ns = t->created_ns;
 	if (s->labels)
 		memcpy(s->labels, p->scratch, bytes);
+	errno = 0;
 	if (!s->labels || !bridge_publish_series_create(p, f, s, t)) {
+		*full = errno == ENOSPC; /* the bridges have no further region */
 		release_series(p, s);
 		return NULL;
 	}
@@ -428,6 +430,13 @@ void bridge_publish_close(struct bridge_publisher *p)
 	free(p->help);
 	free(p->unit);
 	free(p);
+}
+
+const char *bridge_publish_why(int error)
+{
+	return error == ENOSPC ? "all 63 regions of the bridges are in use: read fewer targets, or "
+				 "let programs publish with a library"
+			       : strerror(error);
 }
 
 struct bridge_sink *bridge_publish_sink(struct bridge_publisher *p)

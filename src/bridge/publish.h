@@ -39,9 +39,11 @@ struct bridge_publish_opts {
 
 struct bridge_publisher;
 
-/* Returns NULL with errno. */
+/* Returns NULL with errno. ENOSPC: see bridge_publish_why(). */
 struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *opts);
 void bridge_publish_close(struct bridge_publisher *p); /* NULL is ignored */
+/* Says why a publisher could not be opened. All bridges share the 63 regions of their process. */
+const char *bridge_publish_why(int error);
 struct bridge_sink *bridge_publish_sink(struct bridge_publisher *p);
 struct sl_publisher *bridge_publish_of(struct bridge_publisher *p);
 

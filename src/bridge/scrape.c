@@ -40,11 +40,12 @@ enum cause {
 	MEMORY,
 	SECRET,
 	CONFIG,
+	REGIONS,
 	CAUSES
 };
-static const char *const cause_names[CAUSES] = {"connect",   "timeout",	  "status",
-						"too_large", "malformed", "series",
-						"memory",    "secret",	  "config"};
+static const char *const cause_names[CAUSES] = {"connect",   "timeout", "status", "too_large",
+						"malformed", "series",	"memory", "secret",
+						"config",    "regions"};
 
 struct scrape {
 	const struct bridge_worker *w;
@@ -328,9 +329,14 @@ static void scrape_once(struct scrape *s)
 	add_counts(s, !err);
 }
 
-/* Returns false if memory is short: without a publisher, only the counters tell of the failure. */
+/*
+ * Returns false if memory or regions are short: without a publisher, only the counters tell of the
+ * failure.
+ */
 static bool open_publisher(struct scrape *s)
 {
+	enum cause cause;
+
 	s->parser = s->parser ?: bridge_text_new(NULL);
 	s->publisher = s->publisher
 			       ?: bridge_publish_open(&(struct bridge_publish_opts){
@@ -340,9 +346,10 @@ static bool open_publisher(struct scrape *s)
 					  .scale = (int)s->w->o->scale});
 	if (s->parser && s->publisher)
 		return true;
-	report_failure(s, MEMORY, strerror(errno));
+	cause = errno == ENOSPC ? REGIONS : MEMORY;
+	report_failure(s, cause, bridge_publish_why(errno));
 	sl_counter_inc(s->scrapes);
-	sl_counter_inc(s->failures[MEMORY]);
+	sl_counter_inc(s->failures[cause]);
 	return false;
 }
 

@@ -348,7 +348,7 @@ void bridge_statsd_run(const struct bridge_worker *w)
 		s->w = w;
 	if (!s || !p || !open_serve(s, n)) {
 		base_logf(BASE_ERROR, LOG, "cannot start the StatsD server error=%s",
-			  strerror(errno));
+			  bridge_publish_why(errno));
 		goto out;
 	}
 	for (size_t i = 0; i < n; i++)

@@ -179,7 +179,7 @@ void bridge_textfile_run(const struct bridge_worker *w)
 				"Series for which there was no room.", &l, 1);
 	if (!t.parser || !t.publisher)
 		base_logf(BASE_ERROR, LOG, "cannot start reading text files error=%s",
-			  strerror(errno));
+			  bridge_publish_why(errno));
 	else
 		do {
 			read_folder(&t);

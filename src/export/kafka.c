@@ -22,6 +22,7 @@
 
 #define PROGRAM	    "sidelight-kafka"
 #define QUEUE_BYTES ((size_t)64 << 20)
+#define PAUSE_MS    1000
 
 const char *const export_kafka_names[] = {"incidents", "traces", "reports", "flows"};
 
@@ -219,6 +220,21 @@ static void serve_stream(struct export_kafka *k, int stream)
 }
 
 /*
+ * The kernel has closed the stream, so the program exits and is started again, which may fail in
+ * the same way.
+ */
+static void pause_without_descriptor(struct export_kafka *k)
+{
+	struct pollfd p = {k->wake, POLLIN, 0};
+
+	relaxed_add(k->errors, 1);
+	base_log_limited(BASE_ERROR, "kafka",
+			 "no descriptor is left for the stream to " PROGRAM
+			 ", which is restarted: raise LimitNOFILE");
+	poll(&p, 1, PAUSE_MS);
+}
+
+/*
  * Waits for the stream of the next program. Returns -1 if stopped, or if the program can't run and
  * this process is therefore exiting.
  */
@@ -227,6 +243,7 @@ static int next_stream(struct export_kafka *k)
 	while (!relaxed_load(k->stop)) {
 		struct pollfd p[] = {{base_child_sock(k->child), POLLIN, 0}, {k->wake, POLLIN, 0}};
 		uint64_t count;
+		ssize_t got;
 		char byte;
 		int fd = -1;
 
@@ -236,11 +253,13 @@ static int next_stream(struct export_kafka *k)
 			return -1;
 		if (!p[0].revents)
 			continue;
-		if (base_receive_fd(p[0].fd, &byte, 1, 0, &fd) <= 0 &&
-		    !base_child_again(k->child, NULL))
-			return -1;
+		got = base_receive_fd(p[0].fd, &byte, 1, 0, &fd);
 		if (fd >= 0)
 			return fd;
+		if (got == -EMFILE)
+			pause_without_descriptor(k);
+		else if (got <= 0 && !base_child_again(k->child, NULL))
+			return -1;
 	}
 	return -1;
 }

@@ -572,6 +572,116 @@ static void holes_are_not_registered(void **state)
 	fake_free(&g);
 }
 
+/* Otherwise the publisher would never fill them, and no collector could ever read the region. */
+static void holes_are_refused_while_the_device_is_lost(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);
+	struct agent a;
+	uint64_t held;
+
+	(void)state;
+	up(&a, opts());
+	device.lost = true;
+	plugged = false;
+	agent_rdma_event(&a);
+	hole(&f);
+	refused(&a, conn_up(&a), &f, ENODATA, REFUSED_SPARSE);
+	assert_int_equal(posix_fallocate(f.fd, 0, (off_t)f.size), 0);
+	admitted(&a, conn_up(&a), &f);
+	admitted(&a, conn_up(&a), &g);
+	hole(&f); /* the publisher may fill it later */
+	held = blocks(&f);
+	plugged = true;
+	pass(&a, 1001 * MS);
+	assert_int_equal(blocks(&f), held);
+	assert_int_equal(region_of(&a, 0).addr, 0);
+	assert_true(readable(region_of(&a, 1).addr, g.size, region_of(&a, 1).rkey));
+	assert_int_equal(posix_fallocate(f.fd, 0, (off_t)f.size), 0);
+	pass(&a, 1001 * MS);
+	assert_true(readable(region_of(&a, 0).addr, f.size, region_of(&a, 0).rkey));
+	agent_fini(&a);
+	fake_free(&f);
+	fake_free(&g);
+}
+
+/* The old key covers the neighbours, so a region with holes must leave it, too. */
+static void holes_are_not_registered_by_a_renewal(void **state)
+{
+	struct agent_opts o = opts();
+	struct agent_conn *c[4];
+	struct region_entry old;
+	struct fake f[4];
+	struct agent a;
+	uint64_t held;
+
+	(void)state;
+	o.rdma_key_lifetime_ns = 2000 * MS;
+	up(&a, o);
+	for (uint64_t i = 0; i < 4; i++) {
+		f[i] = fake_make(1 + i, 1, SEALED);
+		c[i] = conn_up(&a);
+		admitted(&a, c[i], &f[i]);
+	}
+	pass(&a, 501 * MS);
+	pass(&a, 201 * MS);
+	assert_int_equal(agent_rdma_mr_count(&a), 1);
+	old = region_of(&a, 1);
+	hole(&f[1]);
+	held = blocks(&f[1]);
+	for (int i = 0; i < 50; i++) {
+		pass(&a, 50 * MS);
+		look(&a);
+	}
+	assert_int_equal(blocks(&f[1]), held);
+	assert_int_equal(region_of(&a, 1).addr, 0);
+	assert_int_not_equal(region_of(&a, 0).rkey, old.rkey);
+	assert_int_not_equal(region_of(&a, 2).rkey, old.rkey);
+	assert_false(readable(old.addr, old.length, old.rkey));
+
+	/* Nor when a neighbour ends. */
+	hole(&f[2]);
+	held = blocks(&f[2]);
+	agent_conn_close(&a, c[3]);
+	pass(&a, 301 * MS);
+	assert_int_equal(blocks(&f[2]), held);
+	assert_int_equal(region_of(&a, 2).addr, 0);
+
+	for (int i = 1; i < 3; i++)
+		assert_int_equal(posix_fallocate(f[i].fd, 0, (off_t)f[i].size), 0);
+	pass(&a, 1001 * MS);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(readable(region_of(&a, i).addr, f[i].size, region_of(&a, i).rkey));
+	agent_fini(&a);
+	assert_int_equal(registered, 0);
+	for (int i = 0; i < 4; i++)
+		fake_free(&f[i]);
+}
+
+static void a_failed_renewal_is_not_counted_as_one(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED);
+	struct agent_opts o = opts();
+	struct agent a;
+
+	(void)state;
+	o.rdma_key_lifetime_ns = 2000 * MS;
+	up(&a, o);
+	admitted(&a, conn_up(&a), &f);
+	fail_after = 0;
+	pass(&a, 2001 * MS);
+	for (int i = 0; i < 4; i++)
+		pass(&a, 6 * MS);
+	assert_int_equal(a.n.registration_failures, 2); /* the region and the directory */
+	assert_int_equal(a.n.keys_renewed, 0);
+	fail_after = UINT32_MAX;
+	pass(&a, 2001 * MS);
+	for (int i = 0; i < 4; i++)
+		pass(&a, 6 * MS);
+	assert_int_equal(a.n.keys_renewed, 2);
+	agent_fini(&a);
+	fake_free(&f);
+}
+
 /* libsidelight leaves holes until an agent asks for none. */
 static void own_metrics_are_registered(void **state)
 {
@@ -632,6 +742,9 @@ int main(void)
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),
 		cmocka_unit_test(holes_are_not_registered),
+		cmocka_unit_test(holes_are_refused_while_the_device_is_lost),
+		cmocka_unit_test(holes_are_not_registered_by_a_renewal),
+		cmocka_unit_test(a_failed_renewal_is_not_counted_as_one),
 		cmocka_unit_test(own_metrics_are_registered),
 		cmocka_unit_test(memory_that_is_sealed_may_stay_local),
 		cmocka_unit_test(no_such_device_is_one_clear_line),

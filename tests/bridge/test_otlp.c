@@ -9,6 +9,7 @@
 
 static struct record record;
 static bool refuse;
+static struct bridge_otlp_counts *short_of_regions;
 
 static struct base_table known;
 static const struct bridge_otlp_opts *opts;
@@ -18,6 +19,8 @@ static struct bridge_sink *resource(void *arg, const struct bridge_otlp_identity
 {
 	(void)arg;
 	*names = &known;
+	if (short_of_regions)
+		short_of_regions->unserved = OTLP_REGIONS;
 	if (refuse)
 		return NULL;
 	fputs("resource ", record.to);
@@ -437,6 +440,11 @@ static void every_refusal_has_its_cause(void **state)
 	refuse = true;
 	assert_int_equal(read_body(body, strlen(body), true, &c, &text), 0);
 	assert_int_equal(c.refused[OTLP_SERVICES], 1);
+	free(text);
+	short_of_regions = &c;
+	assert_int_equal(read_body(body, strlen(body), true, &c, &text), 0);
+	assert_int_equal(c.refused[OTLP_REGIONS], 1);
+	short_of_regions = NULL;
 	refuse = false;
 	free(text);
 }

@@ -166,6 +166,29 @@ def otlp_senders_are_told_apart():
 
 
 @case
+def otlp_senders_that_left_give_back_their_regions():
+    """All bridges share 63 regions: here, 50 are those of targets, which are down."""
+    otlp = Otlp()
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        down = [w for i in range(50) for w in ('--scrape', f'http://127.0.0.1:{s.getsockname()[1]}/{i},interval=1h')]
+        with Bridged('--otlp', otlp.at, *down) as agent, Collector([agent], '--period', '20ms') as collector:
+            wait_until(lambda: count(collector, 'scrapes') == 50, collector, agent)
+            c = otlp.connect(agent)
+            answers = [post_otlp(c, counters(f's{i}', {'served': 1}))[1] for i in range(20)]
+            taken = answers.index(next(a for a in answers if a))
+            check(5 < taken < 13 and not any(answers[:taken]), answers)
+            check(all('no region for another service' in a['partialSuccess']['errorMessage'] for a in answers[taken:]), answers)
+            wait_until(lambda: count(collector, 'otlp_refused', cause='regions') == 20 - taken == count(collector, 'otlp_refused'),
+                       lambda: collector.find('sidelight_bridge_otlp_refused_total'), collector)
+            check('all 63 regions of the bridges are in use' in agent.logged() and 'max=24' not in agent.logged(), agent)
+            c.close()
+            c = otlp.connect(agent)
+            wait_until(lambda: post_otlp(c, counters('more', {'served': 7})) == (200, {}) and
+                       collector.total('served_total', 'service="more"') == 7, collector, agent)
+
+
+@case
 def otlp_answers_say_what_was_refused():
     otlp = Otlp()
     with Bridged('--otlp', otlp.at) as agent, Collector([agent], '--period', '20ms') as collector:

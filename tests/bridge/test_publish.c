@@ -2,6 +2,7 @@
 /* test_publish.c - which series a publishing sink keeps, adds up, removes and leaves out. */
 #include "support/test.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -387,6 +388,34 @@ static void names_take_from_the_room(void **state)
 	bridge_publish_close(p);
 }
 
+/* Not the series is to blame, but the bridges, which have used up the regions of their process. */
+static void series_without_a_region_count_as_without_room(void **state)
+{
+	struct bridge_publisher *p = begin(0);
+	struct sl_publisher *others[SL_PUBLISHER_SLOTS];
+	char label[16];
+	int n = 0;
+
+	(void)state;
+	while ((others[n] = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED))))
+		n++;
+	assert_null(bridge_publish_open(
+		&(struct bridge_publish_opts){.service = "b", .pod = "b", .detached = true}));
+	assert_non_null(strstr(bridge_publish_why(errno), "63 regions"));
+	bridge_publish_begin(p);
+	for (int i = 0; i < 20000; i++) {
+		snprintf(label, sizeof(label), "%d", i);
+		tell(p, "a_total", BRIDGE_COUNTER, label, 1, false);
+	}
+	assert_in_range(bridge_publish_series(p), 1000, 19999);
+	assert_int_equal(bridge_publish_counts(p).full, 20000 - bridge_publish_series(p));
+	assert_int_equal(bridge_publish_counts(p).refused, 0);
+	while (n)
+		sl_publisher_close(others[--n]);
+	bridge_publish_close(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +429,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_come_again_is_removed),
 		cmocka_unit_test(what_does_not_fit_is_left_out_and_counted),
 		cmocka_unit_test(names_take_from_the_room),
+		cmocka_unit_test(series_without_a_region_count_as_without_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

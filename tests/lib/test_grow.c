@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_grow.c - a publisher that has filled its region continues in additional ones. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,8 +168,16 @@ static void a_forked_child_keeps_all_regions(void **state)
 	sl_publisher_close(p);
 }
 
+static void find_cause(enum sl_log_level level, const char *line, void *arg)
+{
+	(void)level;
+	if (strstr(line, "63 regions"))
+		*(bool *)arg = true;
+}
+
 static void what_no_region_is_left_for_is_refused(void **state)
 {
+	bool told = false;
 	struct sl_publisher *p = open_small(), *others[SL_PUBLISHER_SLOTS];
 	struct sl_counter_family f =
 		sl_counter_family_create(p, &SL_OPTS(sl_metric_opts, .name = "c_total"));
@@ -178,8 +188,12 @@ static void what_no_region_is_left_for_is_refused(void **state)
 			&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED))))
 		n++;
 	assert_int_equal(n, SL_PUBLISHER_SLOTS - 2);
+	sl_set_log(find_cause, &told);
 	while (sl_counter_valid(with(f, fits)))
 		fits++;
+	assert_int_equal(errno, ENOSPC);
+	assert_true(told);
+	sl_set_log(NULL, NULL);
 	assert_in_range(fits, 10, 50);
 	assert_int_equal(stats_of(p).refused, 1);
 	assert_int_equal(stats_of(p).regions, 1);
