@@ -411,7 +411,8 @@ static void sum_up(struct jobs *s)
 		struct jobs_node *n = (struct jobs_node *)at;
 		const double start = n->v.cgroup_start;
 
-		if (!isnan(start))
+		/* Any publisher may have chosen this number. */
+		if (start > 0 && start < API_SECONDS_MAX)
 			take_time(&n->job->begin_ns, (int64_t)(start * 1e9), false);
 	}
 }

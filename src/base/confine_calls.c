@@ -166,14 +166,15 @@ static const struct with_argument tables[] = {
 };
 
 /*
- * For the reporter once its programs are attached: it runs them, notifies the service manager, and
+ * For the reporter once its programs are attached: it runs them, notifies the service manager,
+ * attaches them to an interface that was created again (it cannot load others), and adds and
  * removes filters through a netlink socket. It must not bind its packet socket, which would then
  * receive frames; only netlink addresses have the length that bind() accepts here.
  */
 static const struct with_argument reporter[] = {
 	{SYS_bpf, 0, BPF_PROG_TEST_RUN, false},	 {SYS_socket, 0, AF_UNIX, false},
 	{SYS_socket, 0, AF_NETLINK, false},	 {SYS_bind, 2, sizeof(struct sockaddr_nl), false},
-	{SYS_setsockopt, 1, SOL_NETLINK, false},
+	{SYS_setsockopt, 1, SOL_NETLINK, false}, {SYS_bpf, 0, BPF_LINK_CREATE, false},
 };
 
 /* For a role that opens AF_XDP sockets, which need programs and maps. */

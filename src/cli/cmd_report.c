@@ -511,12 +511,15 @@ static const struct cli_count kernel_counts[] = {
 	KERNEL("bytes", RPT_BYTES),
 	KERNEL("said_bytes", RPT_SAID_BYTES),
 	KERNEL("heartbeats", RPT_BEATS),
+	KERNEL("no_route", RPT_NO_ROUTE),
 	CLI_COUNT(report_kernel_counts, unsaid_bytes),
 	CLI_COUNT(report_kernel_counts, evicted),
 	CLI_COUNT(report_kernel_counts, evicted_bytes),
 	CLI_COUNT(report_kernel_counts, evicted_events),
 	CLI_COUNT(report_kernel_counts, answers),
 	CLI_COUNT(report_kernel_counts, answers_refused),
+	CLI_COUNT(report_kernel_counts, interface_gone),
+	CLI_COUNT(report_kernel_counts, route_gone),
 };
 
 static void add_drops(void *object, const char *reason, uint64_t frames)
@@ -551,11 +554,13 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
 		       " flows that left the table (--flows), %" PRIu64
 		       " drop or retransmission counts that left their table, %" PRIu64
-		       " bytes not reported at the end\n",
+		       " bytes not reported at the end, %" PRIu64 " packets without a route\n"
+		       "the interface was gone %" PRIu64 " times, the route %" PRIu64 " times\n",
 		       c->n[RPT_PACKETS], c->n[RPT_NEW], c->n[RPT_OTHERS], c->n[RPT_LEFT_OUT],
 		       c->n[RPT_SENT_REPORTS], c->n[RPT_SENT], c->n[RPT_HELD_BACK], c->answers,
 		       c->n[RPT_NOT_WRITTEN], c->n[RPT_NO_FLOW], c->evicted_bytes, c->evicted,
-		       c->evicted_events, c->unsaid_bytes);
+		       c->evicted_events, c->unsaid_bytes, c->n[RPT_NO_ROUTE], c->interface_gone,
+		       c->route_gone);
 		report_kernel_drops(r, print_drops, NULL);
 	}
 	return cli_output_end(&cli_cmd_report, BASE_EXIT_OK);

@@ -128,6 +128,8 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	print_count("complete", a->output.completed);
 	print_count("unconfirmed", a->output.unconfirmed);
 	print_count("failed", a->output.failed);
+	print_count("interface gone, times", a->output.interface_gone);
+	print_count("interface down, times", a->output.interface_down);
 }
 
 /* Adds to the counter of this name, to sum over workers. */

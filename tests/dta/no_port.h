@@ -25,4 +25,13 @@ static struct dta_raw_port no_port(void)
 int __wrap_dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
 			     char *error, size_t error_bytes);
 
+int __wrap_dta_raw_port_renew(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			      char *error, size_t error_bytes);
+int __wrap_dta_raw_port_renew(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
+			      char *error, size_t error_bytes)
+{
+	(void)p, (void)opts, (void)error, (void)error_bytes;
+	return 0;
+}
+
 #endif

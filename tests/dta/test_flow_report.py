@@ -328,10 +328,10 @@ def status(pid):
         return {key: value.strip() for key, _, value in (line.partition(':') for line in f)}
 
 
-def reporter_to(sock):
+def reporter_to(sock, *args):
     host, port = sock.getsockname()[:2]
     wanted = f'{host}:{port}' if sock.family == socket.AF_INET else f'[{host}]:{port}'
-    p, target = reporter('sl-near', wanted, '--direction', 'out')
+    p, target = reporter('sl-near', wanted, '--direction', 'out', *args)
     if target != wanted:
         fail(f'{target}, not {wanted}', p)
     return p
@@ -387,6 +387,89 @@ def to_another_host_from_an_address_of_another_interface():
             p.stop()
             got.stop()
             subprocess.run(['ip', 'addr', 'del', f'{source}/{bits}', 'dev', 'lo'], check=True)
+
+
+def end_of(p):
+    """Ends a reporter, and returns its counters."""
+    p.p.send_signal(signal.SIGTERM)
+    if p.wait():
+        fail('an exit status', p)
+    return json.loads(p.stdout()[p.stdout().index('{'):])
+
+
+def unlink():
+    subprocess.run(['ip', 'link', 'del', 'sl-near'], check=True)
+
+
+def said(p, words):
+    return sum(words in line for line in p.err)
+
+
+@case
+def an_interface_that_is_created_again_is_reported():
+    """The reports leave by the same interface. All is said once, however long it takes."""
+    with Far() as far:
+        for sock, (family, here, there) in zip(far.sockets, far.ADDRESSES):
+            def flow():
+                with socket.socket(family, socket.SOCK_DGRAM) as s:
+                    s.bind((here, 0))
+                    for _ in range(20):
+                        s.sendto(b'z' * 1400, (there, 9))
+                    return key_of(s, (there, 9))
+
+            def drop(port):
+                """Sends what nothing receives, and returns whether this has been reported."""
+                with far.call(lambda: socket.socket(family, socket.SOCK_DGRAM)) as s:
+                    s.sendto(b'x', (here, port))
+                return any(store == 12 and k[-7:-5] == struct.pack('>H', port) for store, k in list(got.also))
+            got = Listener(sock)
+            p = reporter_to(sock, '--report', 'drops=12,queue=15')
+            size = 1400 + (42 if family == socket.AF_INET else 62)
+            for gone in range(3):
+                queue = 15, struct.pack('>II', 9, socket.if_nametoindex('sl-near'))
+                wait_until(lambda: queue in got.also, lambda: f'{gone}: no queue {queue} in {list(got.also)}', p, seconds=20)
+                wait_until(lambda: drop(9000 + gone), lambda: f'{gone}: no drop', p, seconds=20)
+                key = flow()
+                wait_until(lambda: got.last.get(key) == (20, 20 * size), lambda: f'{gone}: {got.last.get(key)}', p, seconds=20)
+                if gone == 2:
+                    break
+                unlink()
+                wait_until(lambda: said(p, 'the interface is gone') == gone + 1 and said(p, 'no route') == gone + 1,
+                           'a word of it', p, seconds=20)
+                time.sleep(0.5)
+                far.link()
+                wait_until(lambda: said(p, 'the interface is back') == gone + 1 and said(p, 'a route to the translator again') == gone + 1,
+                           'a word of its return', p, seconds=20)
+            counts = end_of(p)
+            if (counts['interface_gone'], counts['route_gone'], said(p, 'the interface is gone')) != (2, 2, 2):
+                fail(f'{counts}', p)
+            got.stop()
+
+
+@case
+def without_a_route_reports_are_held_back():
+    """Another interface is observed. Whatever is reported while there is no route is in a counter, and in a later report."""
+    with Far() as far:
+        got = Listener(far.sockets[0])
+        host, port = far.sockets[0].getsockname()
+        p, _ = reporter('lo', f'{host}:{port}', '--direction', 'in')
+        key = datagrams(socket.AF_INET, '127.0.0.1', 20, 100)
+        wait_until(lambda: got.last.get(key) == (20, 20 * 142), lambda: f'{got.last.get(key)}', p, seconds=20)
+        unlink()
+        keys = [datagrams(socket.AF_INET, '127.0.0.1', 20, 100) for _ in range(200)]
+        wait_until(lambda: said(p, 'no route') == 1, 'a word of it', p, seconds=20)
+        keys += [datagrams(socket.AF_INET, '127.0.0.1', 20, 100) for _ in range(200)]
+        time.sleep(1.5)  # a sweep finds them due
+        before = got.reports
+        far.link()
+        late = set(keys[200:])
+        wait_until(lambda: all(got.last.get(k) == (20, 20 * 142) for k in late),
+                   lambda: f'{sum(got.last.get(k) == (20, 20 * 142) for k in late)} of {len(late)}', p, seconds=20)
+        counts = end_of(p)
+        if not counts['no_route'] or not counts['held_back'] or counts['interface_gone'] or counts['route_gone'] != 1 or \
+                got.reports == before:
+            fail(f'{counts}', p)
+        got.stop()
 
 
 @case

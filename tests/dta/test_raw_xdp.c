@@ -19,6 +19,9 @@
 
 #define FRAMES 5000u  /* more than the ring has places */
 #define MINE   0x88b5 /* IEEE's type for experiments, which no other frames here have */
+#define CREATE                                                                        \
+	"ip link add sl-out numtxqueues 2 numrxqueues 2 type veth peer name sl-in &&" \
+	"ip addr add 10.78.0.1/24 dev sl-out && ip link set sl-out up && ip link set sl-in up"
 
 static const struct dta_output_raw_opts by_xdp = {.interface = "sl-out", .xdp = true};
 
@@ -119,11 +122,41 @@ static void each_has_a_queue_and_who_finds_none_is_told(void **state)
 	dta_raw_port_close(&p[1]);
 }
 
+/* The old socket would take frames until its ring is full, and send none. */
+static void an_interface_that_is_created_again_is_used(void **state)
+{
+	static uint8_t data[2048];
+	struct dta_raw_frame f = {data, make(data, 0)};
+	struct dta_raw_port p;
+	uint32_t came = 0;
+	char error[256];
+	int fd;
+
+	(void)state;
+	assert_int_equal(dta_raw_port_open(&p, &by_xdp, error, sizeof(error)), 0);
+	assert_int_equal(system("ip link del sl-out"), 0);
+	assert_int_equal(dta_raw_port_renew(&p, &by_xdp, error, sizeof(error)), -ENODEV);
+	assert_int_equal(system(CREATE), 0);
+	assert_int_equal(dta_raw_port_renew(&p, &by_xdp, error, sizeof(error)), 0);
+	fd = listener();
+	assert_int_equal(dta_raw_port_send(&p, &f, 1), 1);
+	for (int i = 0; i < 10000 && !came; i++) {
+		f = (struct dta_raw_frame){data, sizeof(data)};
+		dta_raw_port_receive(&p, &f, 1); /* kicks */
+		poll(NULL, 0, 1);
+		take(fd, &came);
+	}
+	assert_int_equal(came, 1);
+	dta_raw_port_close(&p);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(more_frames_than_the_ring_holds_leave_in_order),
 		cmocka_unit_test(each_has_a_queue_and_who_finds_none_is_told),
+		cmocka_unit_test(an_interface_that_is_created_again_is_used),
 	};
 	const int xdp = unshare(CLONE_NEWNET) ? -1 : socket(AF_XDP, SOCK_RAW, 0);
 
@@ -133,8 +166,7 @@ int main(void)
 		return 77;
 	}
 	close(xdp);
-	if (system("ip link add sl-out numtxqueues 2 numrxqueues 2 type veth peer name sl-in &&"
-		   "ip addr add 10.78.0.1/24 dev sl-out && ip link set sl-out up && ip link set sl-in up")) {
+	if (system(CREATE)) {
 		printf("FAILED: no veth pair\n");
 		return 1;
 	}

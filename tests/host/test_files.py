@@ -402,6 +402,27 @@ def without_descriptors_nothing_vanishes():
 
 
 @case
+def late_files_of_a_cgroup_are_read():
+    """A controller is enabled while the cgroup exists. Meanwhile there is no descriptor for its files."""
+    path = '/system.slice/ssh.service'
+    with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu memory\n',
+                f'/cg{path}/cgroup.procs': '1\n'}) as s:
+        check(s.round() == (0, 0, 0), s.said)
+        s.expect({'container_processes' + series(path): 1}, 'container_processes')
+        limits = resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        s.put({f'/cg{path}/memory.current': '4096\n', f'/cg{path}/memory.stat': 'anon 1000\n'})
+        check(s.round()[0] > 0, s.said)
+        s.expect({}, 'container_memory_usage_bytes', 'container_memory_rss')
+        resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, limits)
+        for value in 4096, 8192:
+            s.put({f'/cg{path}/memory.current': f'{value}\n'})
+            s.round()
+            s.expect({'container_memory_usage_bytes' + series(path): value, 'container_memory_rss' + series(path): 1000},
+                     'container_memory_usage_bytes', 'container_memory_rss')
+
+
+@case
 def only_file_systems_that_it_sees_are_published():
     """/home is covered here, /srv is not mounted, and /data is mounted at another place."""
     with Scene({'/proc/1/mountinfo': '20 1 8:1 / / rw,noatime shared:1 - ext4 /dev/a rw\n'

@@ -145,6 +145,16 @@ class Far(Namespace):
 
     def begin(self):
         super().begin()
+        self.link()
+        self.sockets = []
+        for family, _, address in self.ADDRESSES:
+            self.sockets.append(self.call(lambda: socket.socket(family, socket.SOCK_DGRAM)))
+            self.sockets[-1].bind((address, 0))
+        for sock, (family, here, _) in zip(self.sockets, self.ADDRESSES):
+            self.wait_for(sock, family, here)
+
+    def link(self):
+        """Creates the pair."""
         pid = self.pid
         inside = ['nsenter', '-t', str(pid), '-n']
         for command in (['ip', 'link', 'add', 'sl-near', 'type', 'veth', 'peer', 'name', 'sl-far', 'netns', str(pid)],
@@ -155,12 +165,6 @@ class Far(Namespace):
                         [*inside, 'ip', 'addr', 'add', 'fd77::2/64', 'dev', 'sl-far', 'nodad'],
                         [*inside, 'ip', 'link', 'set', 'sl-far', 'up']):
             subprocess.run(command, check=True)
-        self.sockets = []
-        for family, _, address in self.ADDRESSES:
-            self.sockets.append(self.call(lambda: socket.socket(family, socket.SOCK_DGRAM)))
-            self.sockets[-1].bind((address, 0))
-        for sock, (family, here, _) in zip(self.sockets, self.ADDRESSES):
-            self.wait_for(sock, family, here)
 
     def wait_for(self, sock, family, here):
         """Waits until the path works and the neighbour is known: until then, the kernel drops packets beyond a small queue."""

@@ -4,10 +4,14 @@
  * ones do no harm.
  */
 #include <errno.h>
+#include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/folder.h"
@@ -621,6 +625,42 @@ static void the_hierarchy_that_tells_containers_apart_is_found(void **state)
 	assert_int_equal(hierarchy(&h, NULL, "a\n\ncgroup2 /x\ncgroup2\n", ":"), 0);
 }
 
+/*
+ * Hides the mount of the memory controller, and mounts it again at `again`. Returns 0 if the latter
+ * is found, 1 if not, or -1 if this host cannot do it.
+ */
+static int find_behind_hidden(const char *again)
+{
+	char root[PATH_MAX];
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    !tcp_cgroup_mount(NULL, "memory", root, sizeof(root)) ||
+	    mount("hidden", root, "tmpfs", 0, NULL) || mkdir(again, 0700) ||
+	    mount("again", again, "cgroup", 0, "memory"))
+		return -1;
+	return tcp_cgroup_mount(NULL, "memory", root, sizeof(root)) && !strcmp(root, again) ? 0 : 1;
+}
+
+static void a_hidden_hierarchy_is_no_hierarchy(void **state)
+{
+	char again[128];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	snprintf(again, sizeof(again), "%s/again", test_folder);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(find_behind_hidden(again) & 0xff); /* -1 becomes 0xff */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WEXITSTATUS(status) == 0xff) {
+		puts("SKIP: no controller of version 1 can be mounted here");
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -637,6 +677,7 @@ int main(void)
 		cmocka_unit_test(hostile_files_of_runtimes_tell_nothing),
 		cmocka_unit_test(kubelets_folders_tell_names_whatever_the_runtime),
 		cmocka_unit_test(the_hierarchy_that_tells_containers_apart_is_found),
+		cmocka_unit_test(a_hidden_hierarchy_is_no_hierarchy),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

@@ -76,6 +76,7 @@ void the_end_of_an_incident_says_how_it_ended(void **state);
 void namespaces_have_deployments_of_their_own(void **state);
 void too_many_marks_leave_out_no_incident(void **state);
 void jobs_name_the_rank_that_is_slow_now(void **state);
+void a_start_that_is_no_time_hides_no_other(void **state);
 void services_are_told_by_what_needs_attention(void **state);
 void metrics_that_change_are_told_from_others(void **state);
 void the_map_has_each_edge_once(void **state);

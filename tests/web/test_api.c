@@ -413,6 +413,7 @@ int main(void)
 		cmocka_unit_test(namespaces_have_deployments_of_their_own),
 		cmocka_unit_test(too_many_marks_leave_out_no_incident),
 		cmocka_unit_test(jobs_name_the_rank_that_is_slow_now),
+		cmocka_unit_test(a_start_that_is_no_time_hides_no_other),
 		cmocka_unit_test(metrics_that_change_are_told_from_others),
 		cmocka_unit_test(services_are_told_by_what_needs_attention),
 		cmocka_unit_test(the_map_has_each_edge_once),

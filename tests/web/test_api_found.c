@@ -338,6 +338,51 @@ void jobs_name_the_rank_that_is_slow_now(void **state)
 	free_at_the_end(free_verdicts, v);
 }
 
+/* Each value is that of another node. */
+void a_start_that_is_no_time_hides_no_other(void **state)
+{
+	static const double starts[] = {1700000000, -5, 1e300, -1e300, INFINITY, 4e9, 0};
+	enum { NODES = sizeof(starts) / sizeof(*starts) };
+	static const struct region_text_label labels[] = {
+		{"id", "/slurm/uid_7/job_4711"}, {"name", "4711"}, {"user", "7"}};
+	static struct collect_point started[NODES];
+	static struct fake_metric metric[NODES];
+	static struct fake_region cgroups[NODES];
+	static char hosts[NODES][8];
+	json_t *whole, *list;
+
+	(void)state;
+	for (size_t i = 0; i < NODES; i++) {
+		snprintf(hosts[i], sizeof(hosts[i]), "n%zu", i);
+		started[i] = (struct collect_point){.ns = 1763694391000000000, .value = starts[i]};
+		metric[i] = (struct fake_metric){.metric = {.kind = SL_KIND_GAUGE_F64,
+							    .name = "container_start_time_seconds",
+							    .unit = "",
+							    .help = "",
+							    .label_count = 3,
+							    .labels = labels},
+						 .value = value_500,
+						 .points = &started[i],
+						 .point_count = 1};
+		cgroups[i] = regions[0];
+		cgroups[i].view.info = &cgroups[i].info;
+		cgroups[i].info.instance = 100 + i;
+		cgroups[i].info.label_count = 1;
+		cgroups[i].info.labels[0] = (struct region_text_label){"host", hosts[i]};
+		cgroups[i].metrics = &metric[i];
+		cgroups[i].metric_count = 1;
+	}
+	collector.regions = cgroups;
+	collector.region_count = NODES;
+	list = ask_list("/api/v1/jobs", "jobs", &whole);
+	assert_int_equal(json_array_size(list), 1);
+	assert_true(number(json_array_get(list, 0), "node_count") == NODES);
+	assert_true(number(json_array_get(list, 0), "begin") == starts[0]);
+	json_decref(whole);
+	collector.regions = regions;
+	collector.region_count = 5;
+}
+
 /* Two services of a namespace, and one without. */
 static struct act_scale *scaled(int64_t t)
 {

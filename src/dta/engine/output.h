@@ -39,6 +39,8 @@ struct dta_output_stats {
 	uint64_t failed; /* operations refused by the peer */
 	uint64_t again;	 /* retransmissions after a NAK or a loss */
 	uint64_t naks, resyncs, connects, disconnects;
+	/* raw: how often the interface no longer existed, or was down, when frames were sent */
+	uint64_t interface_gone, interface_down;
 	char last_error[160];
 };
 

@@ -37,7 +37,9 @@ struct output_raw_slot {
 
 struct raw {
 	struct dta_output o;
+	struct dta_output_raw_opts opts;
 	struct dta_raw_port port;
+	int port_error; /* of the last attempt to send, or 0 */
 	enum dta_output_state state;
 	uint32_t depth, tries;
 	uint64_t now_ns; /* the latest time seen so far */
@@ -100,6 +102,21 @@ static void keep_pending(struct raw *r, bool refused, uint32_t rkey)
 	}
 	r->window.queued = to;
 	r->window.acked = r->window.sent = r->window.highest = r->scanned = r->freed;
+}
+
+static bool is_gone(int err)
+{
+	return err == -ENXIO || err == -ENODEV;
+}
+
+/* Counts each time that the interface goes away or down, rather than each attempt to send. */
+static void note_port_error(struct raw *r, int err)
+{
+	if (err != r->port_error) {
+		r->o.stats.interface_gone += is_gone(err) && !is_gone(r->port_error);
+		r->o.stats.interface_down += err == -ENETDOWN;
+	}
+	r->port_error = err;
 }
 
 static void go_down(struct raw *r, bool refused)
@@ -168,6 +185,12 @@ int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 	int err;
 
 	go_down(r, false);
+	err = dta_raw_port_renew(&r->port, &r->opts, r->o.stats.last_error,
+				 sizeof(r->o.stats.last_error));
+	if (err) {
+		note_port_error(r, err);
+		return err;
+	}
 	/*
 	 * The kernel's queue pairs have small numbers. A random PSN makes the peer reject late
 	 * packets of the previous queue pair.
@@ -337,6 +360,21 @@ static void complete_acked(struct raw *r)
 	}
 }
 
+static void cannot_send(struct raw *r, int err)
+{
+	note_port_error(r, err);
+	/* A full queue is treated as a loss. A link that is down may recover. */
+	if (err == -EAGAIN || err == -ENOBUFS || err == -ENETDOWN)
+		return;
+	DTA_OUTPUT_FAILED(&r->o, "sending: %s", strerror(-err));
+	/*
+	 * The socket does not find the interface again by itself. Without frames in flight there
+	 * would be no timeout either.
+	 */
+	if (is_gone(err))
+		go_down(r, false);
+}
+
 static void send_frames(struct raw *r, uint64_t now)
 {
 	struct dta_raw_frame frame[DTA_RAW_BATCH];
@@ -365,11 +403,10 @@ static void send_frames(struct raw *r, uint64_t now)
 			return;
 		sent = dta_raw_port_send(&r->port, frame, count);
 		if (sent < 0) {
-			/* A full queue is treated as a loss. A link that is down may recover. */
-			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
-				DTA_OUTPUT_FAILED(&r->o, "sending: %s", strerror(-sent));
+			cannot_send(r, sent);
 			return;
 		}
+		note_port_error(r, 0);
 		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
 			r->o.stats.again += i < r->window.highest;
 		dta_roce_sent(&r->window, (unsigned)sent, now);
@@ -499,6 +536,7 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 		return NULL;
 	}
 	r->o.ops = &ops;
+	r->opts = *opts;
 	r->depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
 	r->tries = opts->tries ? opts->tries : TRIES_DEFAULT;
 	err = dta_raw_port_open(&r->port, opts, error, error_bytes);

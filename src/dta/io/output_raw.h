@@ -32,6 +32,12 @@ struct dta_raw_port {
 int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 		      size_t error_bytes);
 void dta_raw_port_close(struct dta_raw_port *p);
+/*
+ * Looks the interface up again: it may have been created again, or its addresses may have changed.
+ * Call dta_raw_port_listen() afterwards. Returns 0, or -errno and one line in error.
+ */
+int dta_raw_port_renew(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
+		       size_t error_bytes);
 /* Starts to receive the frames of this queue pair, and no others. Returns 0 or -errno. */
 int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours);
 /* Sends up to DTA_RAW_BATCH frames without waiting. Returns the number sent, or -errno. */

@@ -92,7 +92,7 @@ static int find_address(struct dta_raw_port *p, const char *interface, char *err
 	uint16_t port;
 
 	if (getifaddrs(&all))
-		return -errno;
+		return base_fail(error, bytes, -errno, "%s: %s", interface, strerror(errno));
 	for (struct ifaddrs *a = all; a; a = a->ifa_next) {
 		if (!a->ifa_addr || strcmp(a->ifa_name, interface) ||
 		    (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
@@ -128,6 +128,9 @@ static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_op
 	if (ioctl(p->fd, SIOCGIFMTU, &req))
 		goto err;
 	mtu = req.ifr_mtu;
+	if (ioctl(p->fd, SIOCGIFINDEX, &req))
+		goto err;
+	p->ifindex = req.ifr_ifindex;
 	if (opts->xdp && mtu > (int)DTA_XSK_LONGEST - ETHERNET)
 		mtu = (int)DTA_XSK_LONGEST - ETHERNET;
 	for (p->end.mtu = DTA_ROCE_MTU_MAX; p->end.mtu > DTA_ROCE_MTU_MIN; p->end.mtu /= 2)
@@ -219,9 +222,33 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 	setsockopt(p->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof(yes));
 	if (setsockopt(p->fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
 		setsockopt(p->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
-	p->ifindex = (int)if_nametoindex(opts->interface);
 	p->silencer = silencing_socket();
 	return 0;
+}
+
+int dta_raw_port_renew(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
+		       size_t error_bytes)
+{
+	const struct dta_raw_port before = *p;
+	int err;
+
+	if (p->file)
+		return 0;
+	err = find_interface(p, opts, error, error_bytes);
+#if HAVE_XDP
+	/* The socket belongs to one interface, and its frames have the size of the first MTU. */
+	if (!err && opts->xdp &&
+	    (!p->xsk || p->ifindex != before.ifindex || p->end.mtu > before.end.mtu)) {
+		dta_xsk_close(p->xsk);
+		p->xsk = NULL;
+		err = open_xsk(p, opts->interface, error, error_bytes);
+	}
+#endif
+	if (err) { /* the next call compares with these */
+		p->ifindex = before.ifindex;
+		p->end = before.end;
+	}
+	return err;
 }
 
 void dta_raw_port_close(struct dta_raw_port *p)
@@ -259,9 +286,13 @@ int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 		.sll_protocol = htons(v4 ? ETH_P_IP : ETH_P_IPV6),
 		.sll_ifindex = p->ifindex,
 	};
+	socklen_t bytes = sizeof(int);
+	int error;
 
 	if (p->file)
 		return 0;
+	/* Forget the error that an interface leaves behind when it goes. */
+	getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
 	if (setsockopt(p->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
 	    bind(p->fd, (struct sockaddr *)&at, sizeof(at)))
 		return -errno;

@@ -39,8 +39,9 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
  */
 
 struct dta_output_raw_opts {
-	const char *interface; /* interface used for sending; NULL with file */
-	bool xdp;	       /* send frames through AF_XDP on the first free queue */
+	/* interface used for sending, which must outlive the output; NULL with file */
+	const char *interface;
+	bool xdp;	  /* send frames through AF_XDP on the first free queue */
 	const char *file; /* write to this pcap file instead; operations count as acknowledged */
 	uint32_t depth;	  /* packets in flight; 0 means 1024 */
 	uint32_t tries;	  /* retransmissions before the output goes down; 0 means 8 */
@@ -54,8 +55,9 @@ struct dta_output_raw_opts {
 struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *error,
 				  size_t error_bytes);
 /*
- * Creates a new queue pair for the "queue" message. WRITEs in flight are repeated, and FETCH_ADDs
- * in flight count as unconfirmed. Returns 0, or -errno if the output can't receive and is down.
+ * Creates a new queue pair for the "queue" message, from the interface's present address. WRITEs in
+ * flight are repeated, and FETCH_ADDs in flight count as unconfirmed. Returns 0, or -errno if the
+ * output can't receive and is down.
  */
 int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours);
 /*

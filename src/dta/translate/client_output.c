@@ -136,7 +136,7 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 	if (err == -EMSGSIZE) {
 		/* the next session opens an output for the smaller MTU */
 		dta_client_output_close(c);
-		return "the peer's MTU has decreased";
+		return "the MTU has decreased";
 	}
 	return err == -EALREADY ? "the collector sent a queue pair without being asked"
 	       : err		? "the queue pair cannot be reached"

@@ -64,9 +64,10 @@ static const struct control_account_field
 	decoder[] = {D(datagrams), D(records),	 D(options),   D(lost),
 		     D(restarts),  D(exporters), D(templates), {0}},
 	map[] = {M(reports), M(unmapped), M(saturated), {0}},
-	output[] = {O(writes), O(adds),	 O(immediates), O(bytes),   O(completed), O(unconfirmed),
-		    O(failed), O(again), O(naks),	O(resyncs), O(connects),  O(disconnects),
-		    {0}};
+	output[] = {
+		O(writes),	O(adds),	O(immediates),	   O(bytes),	      O(completed),
+		O(unconfirmed), O(failed),	O(again),	   O(naks),	      O(resyncs),
+		O(connects),	O(disconnects), O(interface_gone), O(interface_down), {0}};
 
 static void convert_fields(struct conversion *c, json_t *j, const struct control_account_field *f,
 			   void *of)

@@ -175,6 +175,18 @@ static bool is_used(const struct host_cgroups *c, const struct host_cgroup_file 
 	return c->primary ? f->controller || strstr(f->name, ".pressure") : !f->controller;
 }
 
+static bool is_open(const struct host_cgroup *g, const struct host_cgroup_file *f)
+{
+	for (size_t i = 0; i < g->file_count; i++)
+		if (g->files[i].file == f)
+			return true;
+	return false;
+}
+
+/*
+ * Opens the files that are not open yet. Some may exist only later, when a controller is enabled,
+ * or could not be opened for lack of descriptors.
+ */
 static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 {
 	for (size_t i = 0; i < host_cgroup_file_count; i++) {
@@ -182,7 +194,8 @@ static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 		char path[PATH_BYTES];
 		int root, fd;
 
-		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
+		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX ||
+		    is_open(g, f))
 			continue;
 		root = root_of(c, g, f, path);
 		fd = root < 0 ? -1 : openat(root, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -343,10 +356,12 @@ void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier)
 		struct host_cgroup *g = c->v[i];
 
 		reset_values(&c->values);
-		if (tier == HOST_TIER_SLOW)
+		if (tier == HOST_TIER_SLOW) {
+			open_files(c, g);
 			read_seldom(c, g);
-		else
+		} else {
 			read_open(c, g, tier);
+		}
 		any_gone |= g->gone;
 		if (g->gone)
 			continue;

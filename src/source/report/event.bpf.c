@@ -47,7 +47,8 @@ struct inet_sock___more {
 const volatile struct report_event_config config = {};
 
 MAP(events, LRU_HASH, 0, 1, struct report_event_key, struct report_event);
-__u64 entered = 0; /* number of entries inserted into events */
+__u32 interface = 0; /* index of the interface, set by the loader */
+__u64 entered = 0;   /* number of entries inserted into events */
 /* dropped frames by reason; the last element counts all further reasons */
 MAP(reasons, ARRAY, 0, RPT_REASONS, __u32, __u64);
 
@@ -56,7 +57,7 @@ static __always_inline bool of_interface(const struct net_device *dev, int other
 	const int index = dev ? BPF_CORE_READ(dev, ifindex) : 0;
 
 	return index && BPF_CORE_READ(dev, nd_net.net, ns.inum) == config.netns &&
-	       (index == (int)config.interface || other == (int)config.interface);
+	       (index == (int)interface || other == (int)interface);
 }
 
 static __always_inline struct net_device *device_of(const struct sk_buff *skb)

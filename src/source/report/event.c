@@ -29,6 +29,7 @@ static int load_programs(struct report_events *e, const struct report_event_conf
 	int err;
 
 	memcpy((void *)&e->skel->rodata->config, c, sizeof(*c));
+	e->skel->bss->interface = c->interface;
 	err = stat("/proc/thread-self/ns/net", &here) ? -errno : 0;
 	((struct report_event_config *)&e->skel->rodata->config)->netns = (__u32)here.st_ino;
 	if (!err)
@@ -84,6 +85,11 @@ __u64 report_events_dropped(const struct report_events *e, __u32 reason)
 
 	bpf_map_lookup_elem(bpf_map__fd(e->skel->maps.reasons), &reason, &n);
 	return n;
+}
+
+void report_events_interface(struct report_events *e, __u32 index)
+{
+	__atomic_store_n(&e->skel->bss->interface, index, __ATOMIC_RELAXED);
 }
 
 __u64 report_events_entered(const struct report_events *e)

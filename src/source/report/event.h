@@ -18,6 +18,8 @@ struct report_events *report_events_open(const struct report_event_config *c, in
 					 __u32 entries, bool drops, bool retransmissions,
 					 char *error, size_t bytes);
 void report_events_close(struct report_events *e);
+/* Counts the events of this interface from now on: the earlier one was created again. */
+void report_events_interface(struct report_events *e, __u32 index);
 
 /*
  * Returns the number of frames dropped for a reason below RPT_REASONS; the last one stands for all

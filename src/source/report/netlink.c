@@ -116,7 +116,7 @@ static void take_route(void *context, const struct nlmsghdr *h)
 		memcpy(context, index, sizeof(uint32_t));
 }
 
-int report_route_interface(bool v6, const void *from, const void *to, uint32_t *index)
+int report_route_interface(int fd, bool v6, const void *from, const void *to, uint32_t *index)
 {
 	const unsigned char bytes = v6 ? 16 : 4;
 	const struct rtmsg body = {.rtm_family = v6 ? AF_INET6 : AF_INET,
@@ -129,7 +129,7 @@ int report_route_interface(bool v6, const void *from, const void *to, uint32_t *
 	report_request_begin(&r, RTM_GETROUTE, 0, &body, sizeof(body));
 	report_request_put(&r, RTA_DST, to, bytes);
 	report_request_put(&r, RTA_SRC, from, bytes);
-	err = report_netlink_ask(-1, &r, take_route, index);
+	err = report_netlink_ask(fd, &r, take_route, index);
 	return err || *index ? err : -ENETUNREACH;
 }
 

@@ -33,9 +33,9 @@ int report_netlink_ask(int fd, const union report_request *r,
 
 /*
  * Finds the interface through which packets with these addresses leave (of 4 bytes, or 16 if v6 is
- * set). Returns 0 or -errno.
+ * set). fd: see report_netlink_ask(). Returns 0 or -errno.
  */
-int report_route_interface(bool v6, const void *from, const void *to, uint32_t *index);
+int report_route_interface(int fd, bool v6, const void *from, const void *to, uint32_t *index);
 /*
  * Reads the backlog of the interface's root queueing discipline, as shown by tc(8); 0 if there is
  * none. Returns 0 or -errno.

@@ -23,6 +23,7 @@
 
 #include <linux/bpf.h>
 
+#include <linux/errno.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -46,6 +47,8 @@ __s64 debt = 0;	    /* approximate number of packets that wait for a carrier */
 __u32 handed = 0;   /* number of reports put into packets, including packets being filled */
 /* Set by the loader: if limited, reports starting at number `allowed` are held back. */
 __u32 limited = 0, allowed = 0;
+/* Set by the loader: interface for reports to another host; 0 means that there is no route. */
+__u32 out = 0;
 __u32 ask = 0;	    /* set by the loader to request an answer with the next packet */
 __u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, updated by the loader */
 /* Result of the last sweep: number of flows, and their bytes not yet included in a report. */
@@ -771,11 +774,23 @@ int write_report(struct xdp_md *ctx)
 	return XDP_TX;
 }
 
-/* Runs at the near end of the carrier. Reports for this host are passed up the stack. */
+/*
+ * Runs at the near end of the carrier. Reports for this host are passed up the stack. The
+ * redirection itself does not tell whether the interface exists.
+ */
 SEC("tc")
 int send_report(struct __sk_buff *skb)
 {
-	return config.out ? bpf_redirect_neigh(config.out, NULL, 0, 0) : TC_ACT_UNSPEC;
+	const __u32 to = *(volatile __u32 *)&out;
+	__u32 mtu = 0;
+
+	if (!config.out)
+		return TC_ACT_UNSPEC;
+	if (!to || bpf_check_mtu(skb, to, &mtu, 0, 0) == -ENODEV) {
+		add_count(RPT_NO_ROUTE, 1);
+		return TC_ACT_SHOT;
+	}
+	return bpf_redirect_neigh(to, NULL, 0, 0);
 }
 
 /* The near end accepts XDP frames only if it has an XDP program itself. */

@@ -44,6 +44,7 @@
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
 #define LOOK_NS	    20000000ull
+#define WATCH_NS    100000000ull /* interval of looking for the interface and the route */
 /* time from the last report to the first heartbeat; further ones after 8, 64 and 512 times this */
 #define BEAT_NS	   20000000ull
 #define BEATS	   3
@@ -61,6 +62,14 @@ struct report_kernel {
 	struct report_bpf *skel;
 	struct report_veth *veth;
 	struct hook hook[3];
+	char interface[IF_NAMESIZE];
+	unsigned int index;	       /* of the interface; 0 while it does not exist */
+	bool ingress, egress, refused; /* refused: it exists, but attaching failed */
+	struct report_config config;
+	char out[IF_NAMESIZE]; /* interface of a link-local target, or empty */
+	int routes;	       /* socket to query routes, or -1 */
+	bool no_route;	       /* to another host */
+	uint64_t watched_ns, interface_gone, route_gone;
 	struct bpf_link *pass;
 	uint32_t number; /* number of this reporter among those of the interface */
 	int feed;	 /* socket to send frames to the carrier */
@@ -85,7 +94,8 @@ static int attach_hook(struct hook *h, const struct bpf_program *prog, unsigned 
 {
 	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)index, .attach_point = point);
 	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = bpf_program__fd(prog), .handle = h->filter,
-		    .priority = h->filter & 0xfff, .flags = BPF_TC_F_REPLACE);
+		    .priority = h->filter & 0xfff,
+		    .flags = h->filter < FILTER + EACH ? BPF_TC_F_REPLACE : 0);
 	int err;
 
 	/* A TCX link is removed when this process exits, even if it is killed. */
@@ -192,7 +202,8 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 	/* A link-local address includes its interface. */
 	c->out = c->v6 ? ((const struct sockaddr_in6 *)to)->sin6_scope_id : 0;
 	err = c->out ? 0
-		     : report_route_interface(c->v6, near.s6_addr + at, far.s6_addr + at, &c->out);
+		     : report_route_interface(-1, c->v6, near.s6_addr + at, far.s6_addr + at,
+					      &c->out);
 	if (err)
 		return base_fail(error, bytes, err, "%s: cannot find the outgoing interface: %s",
 				 target, strerror(-err));
@@ -284,7 +295,7 @@ static void update_limit(struct report_kernel *r, uint64_t now)
 	uint32_t handed = __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED);
 	struct report_allowed a = report_budget(&r->budget, handed, now);
 
-	if (r->waits)
+	if (r->waits || r->no_route)
 		a = (struct report_allowed){.limited = true, .allowed = handed};
 	__atomic_store_n(&r->skel->bss->allowed, a.allowed, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->skel->bss->limited, a.limited, __ATOMIC_RELAXED);
@@ -302,6 +313,11 @@ static int hardware_address(const char *name, struct sockaddr *address)
 	return err;
 }
 
+static bool is_ethernet(const struct sockaddr *address)
+{
+	return address->sa_family == ARPHRD_ETHER || address->sa_family == ARPHRD_LOOPBACK;
+}
+
 static int check_ethernet(const char *name, char *error, size_t bytes)
 {
 	struct sockaddr address;
@@ -309,7 +325,7 @@ static int check_ethernet(const char *name, char *error, size_t bytes)
 
 	if (err)
 		return base_fail(error, bytes, err, "%s: %s", name, strerror(-err));
-	if (address.sa_family != ARPHRD_ETHER && address.sa_family != ARPHRD_LOOPBACK)
+	if (!is_ethernet(&address))
 		return base_fail(error, bytes, -EINVAL, "%s: not an Ethernet interface", name);
 	return 0;
 }
@@ -331,6 +347,17 @@ static int fill_queues(struct report_kernel *r)
 	return 0;
 }
 
+/* Prepares to look for the route again, once the process may open no sockets. */
+static void open_route(struct report_kernel *r, const struct route *way)
+{
+	const struct sockaddr_in6 *to = (const struct sockaddr_in6 *)&way->to;
+
+	r->skel->bss->out = r->config.out;
+	if (r->config.v6 && to->sin6_scope_id)
+		if_indextoname(to->sin6_scope_id, r->out);
+	r->routes = report_netlink_open();
+}
+
 static int feed_socket(unsigned int carrier)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)carrier};
@@ -342,6 +369,14 @@ static int feed_socket(unsigned int carrier)
 		return -1;
 	}
 	return fd;
+}
+
+static int attach_interface(struct report_kernel *r, unsigned int index)
+{
+	const struct bpf_program *see = r->skel->progs.see;
+	int err = r->ingress ? attach_hook(&r->hook[1], see, index, BPF_TC_INGRESS) : 0;
+
+	return err || !r->egress ? err : attach_hook(&r->hook[2], see, index, BPF_TC_EGRESS);
 }
 
 static int attach_all(struct report_kernel *r, const struct report_kernel_opts *o,
@@ -363,10 +398,7 @@ static int attach_all(struct report_kernel *r, const struct report_kernel_opts *
 	if (err)
 		return base_fail(error, bytes, err, "cannot open the veth pair: %s",
 				 strerror(-err));
-	if (o->ingress)
-		err = attach_hook(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
-	if (!err && o->egress)
-		err = attach_hook(&r->hook[2], r->skel->progs.see, index, BPF_TC_EGRESS);
+	err = attach_interface(r, index);
 	return err ? base_fail(error, bytes, err, "%s: %s", o->interface, strerror(-err)) : 0;
 }
 
@@ -528,7 +560,11 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		snprintf(error, bytes, "out of memory");
 		return NULL;
 	}
-	r->feed = r->budget.fd = r->queue = -1;
+	r->feed = r->budget.fd = r->queue = r->routes = -1;
+	r->ingress = o->ingress;
+	r->egress = o->egress;
+	r->index = index;
+	snprintf(r->interface, sizeof(r->interface), "%s", o->interface);
 	r->budget.credits = ~0u;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].link = -1;
@@ -559,8 +595,11 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	inet_ntop(c.v6 ? AF_INET6 : AF_INET, c.v6 ? (const void *)c.target6 : &c.target, address,
 		  sizeof(address));
 	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
-	if (c.out)
+	r->config = c;
+	if (c.out) {
 		r->budget.fd = answers_socket(&way);
+		open_route(r, &way);
+	}
 	open_subjects(r, o, &c, index);
 	check_listener(r); /* the first packet must not precede this check */
 	update_limit(r, base_now_ns());
@@ -614,6 +653,8 @@ void report_kernel_counts(const struct report_kernel *r, struct report_kernel_co
 	out->evicted_bytes = r->evicted_bytes;
 	out->evicted_events = r->evicted_events;
 	out->unsaid_bytes = __atomic_load_n(&r->skel->bss->unsaid, __ATOMIC_RELAXED);
+	out->interface_gone = r->interface_gone;
+	out->route_gone = r->route_gone;
 	out->answers = r->budget.answers;
 	out->answers_refused = r->budget.refused;
 	for (uint32_t i = 0; each && i < RPT_COUNTS; i++)
@@ -671,7 +712,7 @@ static void send_heartbeat(struct report_kernel *r, uint64_t now)
 		r->quiet_ns = now;
 		r->beats = 0;
 	}
-	if (!sequence || r->waits || now - r->quiet_ns < BEAT_NS << 3 * r->beats)
+	if (!sequence || r->waits || r->no_route || now - r->quiet_ns < BEAT_NS << 3 * r->beats)
 		return;
 	run_program(r->skel->progs.beat, 0);
 	if (r->beats < BEATS)
@@ -716,6 +757,108 @@ static void tell_subjects(struct report_kernel *r, uint64_t now)
 		tell_queue(r, now);
 }
 
+/* ---- interfaces that go and are created again ---- */
+
+static void forget_interface(struct report_kernel *r)
+{
+	r->hook[1].index = r->hook[2].index = 0; /* its filters have gone with it */
+	detach_hook(&r->hook[1]);
+	detach_hook(&r->hook[2]);
+	r->index = 0;
+	r->interface_gone++;
+	base_logf(BASE_WARN, LOG,
+		  "the interface is gone; its flows are counted again when it is back "
+		  "interface=%s",
+		  r->interface);
+}
+
+static int attach_again(struct report_kernel *r, unsigned int index)
+{
+	struct ifreq q = {0};
+	int err = -EEXIST;
+
+	snprintf(q.ifr_name, sizeof(q.ifr_name), "%s", r->interface);
+	if (ioctl(r->feed, SIOCGIFHWADDR, &q))
+		return -errno;
+	if (!is_ethernet(&q.ifr_hwaddr))
+		return -EINVAL;
+	/*
+	 * Before Linux 6.6: the filter of r->number may be that of another reporter, which started
+	 * with the new interface, or be replaced by it.
+	 */
+	for (uint32_t i = 0; i < EACH && err == -EEXIST; i++) {
+		for (int k = 1; k < 3; k++) {
+			detach_hook(&r->hook[k]);
+			r->hook[k].filter = FILTER + EACH + i;
+		}
+		err = attach_interface(r, index);
+	}
+	for (int k = 1; err && k < 3; k++)
+		detach_hook(&r->hook[k]);
+	return err;
+}
+
+static void watch_interface(struct report_kernel *r)
+{
+	char name[IF_NAMESIZE];
+	unsigned int index;
+	int err;
+
+	/* The programs stay attached to an interface that is renamed. */
+	if (r->index && (if_indextoname(r->index, name) || errno != ENXIO))
+		return;
+	if (r->index)
+		forget_interface(r);
+	index = if_nametoindex(r->interface);
+	if (!index)
+		return;
+	err = attach_again(r, index);
+	if (err && !r->refused)
+		base_logf(BASE_ERROR, LOG,
+			  "the interface is back, but its flows cannot be counted, which is tried "
+			  "again: %s interface=%s",
+			  err == -EINVAL ? "it is not Ethernet" : strerror(-err), r->interface);
+	r->refused = err;
+	if (err)
+		return;
+	r->index = index;
+	r->skel->bss->queue_interface = index;
+	if (r->events)
+		report_events_interface(r->events, index);
+	base_logf(BASE_INFO, LOG, "the interface is back interface=%s", r->interface);
+}
+
+/* Holds reports back while there is no route. The source address remains the first one. */
+static void watch_route(struct report_kernel *r)
+{
+	const struct report_config *c = &r->config;
+	uint32_t out = 0;
+	int err;
+
+	if (!c->out || r->routes < 0)
+		return;
+	if (*r->out)
+		err = (out = if_nametoindex(r->out)) ? 0 : -errno;
+	else
+		err = report_route_interface(r->routes, c->v6,
+					     c->v6 ? (const void *)c->source6 : &c->source,
+					     c->v6 ? (const void *)c->target6 : &c->target, &out);
+	__atomic_store_n(&r->skel->bss->out, err ? 0 : out, __ATOMIC_RELAXED);
+	if (err && !r->no_route) {
+		r->route_gone++;
+		base_logf(BASE_WARN, LOG,
+			  "no route to the translator; reports are held back until there is one "
+			  "from the same address: %s target=%s",
+			  strerror(-err), r->target);
+	}
+	if (!err && r->no_route) {
+		r->swept_ns = 0; /* sweep now, to send what was held back */
+		base_logf(BASE_INFO, LOG, "there is a route to the translator again target=%s",
+			  r->target);
+	}
+	r->no_route = err;
+}
+
 void report_kernel_tick(struct report_kernel *r)
 {
 	uint64_t now = base_now_ns();
@@ -724,6 +867,11 @@ void report_kernel_tick(struct report_kernel *r)
 	if (now - r->looked_ns >= LOOK_NS) {
 		check_listener(r);
 		r->looked_ns = now;
+	}
+	if (now - r->watched_ns >= WATCH_NS && !r->ending) {
+		watch_interface(r);
+		watch_route(r);
+		r->watched_ns = now;
 	}
 	update_limit(r, now);
 	__atomic_store_n(&r->skel->bss->realtime, base_realtime_ns() - now, __ATOMIC_RELAXED);
@@ -780,6 +928,8 @@ void report_kernel_close(struct report_kernel *r)
 	report_events_close(r->events);
 	if (r->queue >= 0)
 		close(r->queue);
+	if (r->routes >= 0)
+		close(r->routes);
 	report_bpf__destroy(r->skel);
 	if (r->budget.fd >= 0)
 		close(r->budget.fd); /* this socket keeps the far end's namespace alive */

@@ -60,6 +60,8 @@ struct report_kernel_counts {
 	/* bytes of flows in the table not yet reported, as of the last sweep */
 	uint64_t unsaid_bytes;
 	uint64_t answers, answers_refused; /* answers received from the translator */
+	/* how often the interface, and the route to the translator, no longer existed */
+	uint64_t interface_gone, route_gone;
 };
 
 /* Calls each() with each drop reason and its number of dropped frames, if drops are reported. */
@@ -77,14 +79,15 @@ void report_kernel_close(struct report_kernel *r);
 
 /*
  * Capabilities (bits CAP_...) that the other functions need once the reporter is open. There are
- * none, except before Linux 6.6, to remove filters from interfaces.
+ * none, except before Linux 6.6, to remove filters from interfaces and to add them again.
  */
 uint64_t report_kernel_capabilities(const struct report_kernel *r);
 /* Returns "ADDRESS:PORT" of the target. */
 const char *report_kernel_target(const struct report_kernel *r);
 /*
  * Flushes packets; call it about every flush_ns. While no translator is listening at a target on
- * this host, flows are counted but not reported.
+ * this host, or there is no route to another host, flows are counted but not reported. If the
+ * interface is created again, its flows are counted again.
  */
 void report_kernel_tick(struct report_kernel *r);
 void report_kernel_counts(const struct report_kernel *r, struct report_kernel_counts *out);

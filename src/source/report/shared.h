@@ -58,12 +58,14 @@ enum report_count {
 	RPT_BYTES,	 /* bytes of counted packets */
 	RPT_SAID_BYTES,	 /* bytes included in reports */
 	RPT_BEATS,	 /* heartbeats */
+	RPT_NO_ROUTE,	 /* packets lost because the interface for reports did not exist */
 	RPT_COUNTS
 };
 
 struct report_config {
 	__u32 carrier; /* interface index of the carrier */
-	__u32 out;     /* index of the interface for reports; 0 means they stay on this host */
+	/* the first index of the interface for reports; 0 means they stay on this host */
+	__u32 out;
 	__u32 reporter, incarnation;
 	__u16 tenant;
 	__u16 store[RPT_SUBJECTS];
@@ -118,7 +120,7 @@ struct report_event {
 #define RPT_REASONS 256u
 
 struct report_event_config {
-	__u32 interface, netns;
+	__u32 interface, netns;	 /* interface: at first, see report_events_interface() */
 	__u16 source_port, port; /* ports of the reporter's own packets, in network byte order */
 };
 

@@ -18,11 +18,12 @@
 #include "source/tcp/util.h"
 
 /* Checks the file system type, because a later mount may hide an earlier one. */
-static bool is_cgroup2(const char *path)
+static bool is_cgroup(const char *path, const char *controller)
 {
 	struct statfs fs;
 
-	return !statfs(path, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
+	return !statfs(path, &fs) &&
+	       fs.f_type == (controller ? CGROUP_SUPER_MAGIC : CGROUP2_SUPER_MAGIC);
 }
 
 bool tcp_cgroup_mount(const char *mounts, const char *controller, char *root, size_t bytes)
@@ -40,8 +41,8 @@ bool tcp_cgroup_mount(const char *mounts, const char *controller, char *root, si
 				   : bare || !strcmp(m->mnt_type, "cgroup2");
 		if (found)
 			snprintf(root, bytes, "%s", bare ? m->mnt_fsname : m->mnt_dir);
-		if (found && !controller && !mounts)
-			found = is_cgroup2(root);
+		if (found && !mounts)
+			found = is_cgroup(root, controller);
 	}
 	if (f)
 		endmntent(f);
