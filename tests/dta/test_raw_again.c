@@ -42,11 +42,11 @@ static void create(const char *mac, const char *address)
 	run(command);
 }
 
-static struct dta_output *open_it(void)
+static struct dta_output *open_it(bool xdp)
 {
+	const struct dta_output_raw_opts opts = {.interface = "sl-out", .xdp = xdp};
 	char error[256];
-	struct dta_output *o = dta_output_raw(&(struct dta_output_raw_opts){.interface = "sl-out"},
-					      error, sizeof(error));
+	struct dta_output *o = dta_output_raw(&opts, error, sizeof(error));
 
 	assert_non_null(o);
 	return o;
@@ -102,20 +102,19 @@ static void expect_frame(int fd, const uint8_t mac[6], const char *address)
 	close(fd);
 }
 
-static void a_deleted_interface_is_used_when_it_is_back(void **state)
+static void delete_and_create(bool xdp)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
 	struct dta_output *o;
 	struct dta_roce_end ours;
 	int fd;
 
-	(void)state;
 	create("02:00:00:00:00:01", "10.79.0.1");
-	o = open_it();
+	o = open_it(xdp);
 	connect_it(o);
 	run("ip link del sl-out");
 	write_it(o);
-	/* No timeout would end this queue pair: nothing was ever sent. */
+	/* Not by a timeout: a packet socket has sent nothing, so none is running. */
 	assert_int_equal(o->ops->drive(o, base_now_ns()), DTA_OUTPUT_DOWN);
 	assert_int_equal(o->stats.interface_gone, 1);
 	assert_int_equal(o->stats.disconnects, 1);
@@ -132,6 +131,27 @@ static void a_deleted_interface_is_used_when_it_is_back(void **state)
 	run("ip link del sl-out");
 }
 
+static void a_deleted_interface_is_used_when_it_is_back(void **state)
+{
+	(void)state;
+	delete_and_create(false);
+}
+
+#if HAVE_XDP
+static void af_xdp_notices_a_deleted_interface_as_well(void **state)
+{
+	const int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	if (fd < 0) {
+		printf("SKIP: no AF_XDP: %s\n", strerror(errno));
+		skip();
+	}
+	close(fd);
+	delete_and_create(true);
+}
+#endif
+
 static void the_next_queue_pair_has_the_present_address(void **state)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
@@ -140,7 +160,7 @@ static void the_next_queue_pair_has_the_present_address(void **state)
 
 	(void)state;
 	create("02:00:00:00:00:01", "10.79.0.1");
-	o = open_it();
+	o = open_it(false);
 	connect_it(o);
 	fd = listener();
 	write_it(o);
@@ -162,7 +182,7 @@ static void a_link_that_is_down_keeps_the_queue_pair(void **state)
 
 	(void)state;
 	create("02:00:00:00:00:01", "10.79.0.1");
-	o = open_it();
+	o = open_it(false);
 	connect_it(o);
 	run("ip link set sl-out down");
 	write_it(o);
@@ -183,6 +203,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_deleted_interface_is_used_when_it_is_back),
+#if HAVE_XDP
+		cmocka_unit_test(af_xdp_notices_a_deleted_interface_as_well),
+#endif
 		cmocka_unit_test(the_next_queue_pair_has_the_present_address),
 		cmocka_unit_test(a_link_that_is_down_keeps_the_queue_pair),
 	};

@@ -464,6 +464,10 @@ static void take_answers(struct raw *r, uint64_t now)
 		for (uint32_t i = 0; i < DTA_RAW_BATCH; i++)
 			frame[i] = (struct dta_raw_frame){came[i], ANSWER_BYTES};
 		n = dta_raw_port_receive(&r->port, frame, DTA_RAW_BATCH);
+		if (is_gone(n)) {
+			cannot_send(r, n);
+			return;
+		}
 		for (int i = 0; i < n; i++) {
 			refusal = dta_roce_parse(frame[i].data, frame[i].bytes, &r->ours,
 						 &r->theirs, &a);

@@ -44,7 +44,8 @@ int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames, unsigned count);
 /*
  * Receives up to DTA_RAW_BATCH frames without waiting. frames[].bytes is the available room before
- * the call and the length after it.
+ * the call and the length after it. Returns the number received, or -errno; -ENXIO means that the
+ * interface no longer exists.
  */
 int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, unsigned count);
 

@@ -329,8 +329,10 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 	if (p->file)
 		return 0;
 #if HAVE_XDP
-	if (p->xsk) /* send frames left over from the previous call */
-		dta_xsk_send(p->xsk, NULL, 0);
+	/* Send frames left over from the previous call. The ring takes them even without interface.
+	 */
+	if (p->xsk && dta_xsk_send(p->xsk, NULL, 0) == -ENXIO)
+		return -ENXIO;
 #endif
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
