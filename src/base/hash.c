@@ -2,23 +2,27 @@
 /* hash.c - SipHash-1-3 with a random key per process. */
 #include "base/hash.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
-#include <time.h>
-#include <unistd.h>
 
 static uint64_t key[2];
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
+/*
+ * Waits at early boot until the kernel has entropy, about a second: a key made of clocks could be
+ * guessed. If a sandbox forbids the call, the kernel's 16 random bytes for each execve() serve.
+ */
 static void make_key(void)
 {
-	struct timespec now;
+	ssize_t n;
 
-	if (getrandom(key, sizeof(key), GRND_NONBLOCK) == sizeof(key))
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &now); /* no entropy yet: early boot */
-	key[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
-	key[1] = (uint64_t)(uintptr_t)&now ^ (uint64_t)getpid() << 40;
+	do
+		n = getrandom(key, sizeof(key), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(key))
+		memcpy(key, (const void *)getauxval(AT_RANDOM), sizeof(key));
 }
 
 static uint64_t rotate_left(uint64_t x, int n)

@@ -74,11 +74,16 @@ ssize_t http_front_sign(struct http_server *s, struct http_message ask, const vo
 	return m.type == HTTP_SIGNED ? (ssize_t)m.bytes : -EIO;
 }
 
+static bool is_relayed(const struct http_front_config *c)
+{
+	return c->is_unix || c->tls;
+}
+
 void http_front_refused(struct http_server *s, enum http_refusal cause)
 {
 	const struct http_message m = {.type = HTTP_REFUSED, .slot = cause, .arg = 1};
 
-	if (!s->c.tls) {
+	if (!is_relayed(&s->c)) {
 		relaxed_add(s->refused[cause], 1);
 		return;
 	}
@@ -440,11 +445,6 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	free(req);
 }
 
-static bool is_relayed(const struct http_server *s)
-{
-	return s->c.is_unix || s->c.tls;
-}
-
 /* Limits the number of sockets; sockets that peer.c has shut down may still exist. */
 static enum MHD_Result admit_connection(void *arg, const struct sockaddr *addr, socklen_t bytes)
 {
@@ -454,7 +454,7 @@ static enum MHD_Result admit_connection(void *arg, const struct sockaddr *addr, 
 	if (relaxed_load(s->sockets) < 2 * s->c.max_connections)
 		return MHD_YES;
 	http_front_refused(s, HTTP_REFUSED_CONNECTION);
-	if (!is_relayed(s)) /* otherwise a thread without a channel has accepted it */
+	if (!is_relayed(&s->c)) /* otherwise a thread without a channel has accepted it */
 		tell_refusals(s);
 	return MHD_NO;
 }
@@ -494,9 +494,9 @@ static struct http_connection *connection_open(struct http_server *s,
 	c->connection = connection;
 	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
 	pthread_mutex_lock(&s->lock);
-	if (is_relayed(s))
+	if (is_relayed(&s->c))
 		c->relay = http_relay_enter(s, fd, &c->fd);
-	c->shut = refused = (is_relayed(s) && !c->relay) || !s->slot_count ||
+	c->shut = refused = (is_relayed(&s->c) && !c->relay) || !s->slot_count ||
 			    !http_peer_enter(s, c);
 	if (refused)
 		shutdown(c->fd, SHUT_RDWR);
@@ -527,7 +527,7 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	const union MHD_ConnectionInfo *info;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		if (!is_relayed(s)) /* otherwise relay.c has counted it */
+		if (!is_relayed(&s->c)) /* otherwise relay.c has counted it */
 			relaxed_add(s->sockets, 1);
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 		*context = info ? connection_open(s, connection, info->connect_fd) : NULL;
@@ -649,7 +649,7 @@ static void start_daemon(struct http_server *s)
 {
 	const unsigned int threads = s->c.threads;
 	const struct MHD_OptionItem listen[] = {
-		{is_relayed(s) ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
+		{is_relayed(&s->c) ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
 		{MHD_OPTION_END, 0, NULL}};
 	pthread_t reaper;
 	int e = pthread_create(&reaper, NULL, reap_connections, s);
@@ -665,7 +665,8 @@ static void start_daemon(struct http_server *s)
 	errno = 0;
 	s->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC |
-			MHD_ALLOW_SUSPEND_RESUME | (is_relayed(s) ? MHD_USE_NO_LISTEN_SOCKET : 0),
+			MHD_ALLOW_SUSPEND_RESUME |
+			(is_relayed(&s->c) ? MHD_USE_NO_LISTEN_SOCKET : 0),
 		0, admit_connection, s, answer_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_line,
 		NULL, MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE,
 		threads > 1 ? threads : 0, MHD_OPTION_CONNECTION_LIMIT,
@@ -676,7 +677,7 @@ static void start_daemon(struct http_server *s)
 		request_line, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	if (!s->daemon)
 		fail_start(s, "libmicrohttpd", errno ? errno : EIO);
-	e = is_relayed(s) ? http_relay_start(s) : 0;
+	e = is_relayed(&s->c) ? http_relay_start(s) : 0;
 	if (e)
 		fail_start(s, "no thread", e);
 }
@@ -741,7 +742,7 @@ void http_front_serve(const struct http_front_config *c, const int *fds, size_t 
 
 	prctl(PR_SET_NAME, "sidelight-http");
 	s.c = *c;
-	if (!c->threads || c->threads > HTTP_THREADS || n != c->threads + 2ul + (c->tls != 0))
+	if (!c->threads || c->threads > HTTP_THREADS || n != c->threads + 2ul + is_relayed(c))
 		_exit(0);
 	s.listen_fd = fds[0];
 	s.control = fds[1];

@@ -59,8 +59,8 @@ struct http_server {
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
 	int awaited; /* epoll: the control socket, and the clients waiting for answers */
-	int channels[HTTP_THREADS + 1]; /* with TLS, the last one is for handshakes */
-	pthread_mutex_t shakes;		/* protects the handshake channel */
+	int channels[HTTP_THREADS + 1]; /* the last one is shared by the threads of relay.c */
+	pthread_mutex_t shakes;		/* protects the shared channel */
 	struct http_tls *tls;		/* protected by lock; or NULL */
 	uint32_t threads;		/* number of threads with a channel; relaxed */
 	int diag_fd;			/* netlink socket, protected by lock */
@@ -121,8 +121,8 @@ void http_front_tell(struct http_server *s, enum http_message_type type, uint32_
 __attribute__((noreturn)) void http_front_gone(void);
 /*
  * For threads without a channel: http_front_sign(), with TLS, requests a signature from the back
- * and returns its length or -errno. http_front_refused() counts a refusal, and reports it at once
- * with TLS, otherwise with the next connection.
+ * and returns its length or -errno. http_front_refused() reports a refusal at once, because the
+ * front may end at any time; without relays, the caller has a channel and calls tell_refusals().
  */
 ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
 			unsigned char out[HTTP_SIGNATURE]);

@@ -105,11 +105,43 @@ static const char *why_unfit(const struct http *h, const struct http_web *w)
 	return NULL;
 }
 
+static void set_web(struct http *h, struct http_web *web, struct http_web *former,
+		    struct http_web *unused)
+{
+	pthread_rwlock_wrlock(&h->web_lock);
+	h->web = web;
+	h->former = former;
+	http_web_free(unused);
+	pthread_rwlock_unlock(&h->web_lock);
+}
+
+/*
+ * Takes the new settings into use, and frees w if the front cannot receive them: it would go on
+ * with the old certificate, and once they change again, this process would no longer have its key.
+ */
+static int use_settings(struct http *h, struct http_web *w)
+{
+	struct http_web *web = h->web, *former = h->former;
+	int err;
+
+	/* Handshakes that started with the old key are completed with it. */
+	set_web(h, w, web, NULL);
+	err = http_guard_tell(h);
+	if (err == -EPIPE) /* there is no front; the next one receives the settings on startup */
+		err = 0;
+	if (err)
+		set_web(h, web, former, w);
+	else
+		set_web(h, w, web, former);
+	return err;
+}
+
 void http_guard_poll(struct http *h)
 {
 	struct http_web *w;
 	char error[512];
 	uint64_t stamp;
+	int err;
 
 	if (!h->web)
 		return;
@@ -137,13 +169,15 @@ void http_guard_poll(struct http *h)
 		h->doubted_stamp = stamp;
 		return;
 	}
-	pthread_rwlock_wrlock(&h->web_lock);
-	http_web_free(h->former);
-	h->former = h->web; /* handshakes that started with the old key are completed with it */
-	h->web = w;
 	h->failed_stamp = h->doubted_stamp = 0;
-	pthread_rwlock_unlock(&h->web_lock);
-	http_guard_tell(h);
+	err = use_settings(h, w);
+	if (err) {
+		relaxed_add(h->refused[HTTP_REFUSED_SETTINGS], 1);
+		base_log_limited(BASE_ERROR, "http",
+				 "cannot pass on the changed settings, trying again: %s",
+				 strerror(-err));
+		return;
+	}
 	base_logf(BASE_INFO, "http", "settings reloaded path=%s users=%zu listen=%s",
 		  h->opts.web_config, w->user_count, h->address);
 }

@@ -43,8 +43,8 @@ struct http_slot {
 };
 
 /*
- * A connection to one thread of the front, served by one thread of the back. With TLS, the last
- * channel is for handshakes.
+ * A connection to one thread of the front, served by one thread of the back. With TLS and on unix
+ * sockets, the last channel is for the threads of relay.c: handshakes and refusals.
  */
 struct http_channel {
 	struct http *http;
@@ -114,10 +114,10 @@ static inline uint32_t http_slots(uint32_t max_connections, uint32_t threads)
 	return 2 * max_connections + threads;
 }
 
-/* One channel per thread and, with TLS, one more for handshakes. */
+/* One channel per thread and, with TLS and on unix sockets, one more for the threads of relay.c. */
 static inline unsigned int http_channels(const struct http *h)
 {
-	return h->opts.threads + (h->web && h->web->tls);
+	return h->opts.threads + (h->is_unix || (h->web && h->web->tls));
 }
 
 struct http_header {

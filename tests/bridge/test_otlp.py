@@ -166,7 +166,7 @@ def otlp_senders_are_told_apart():
 
 
 @case
-def otlp_senders_that_left_give_back_their_regions():
+def otlp_senders_that_left_free_their_regions():
     """All bridges share 63 regions: here, 50 are those of targets, which are down."""
     otlp = Otlp()
     with socket.socket() as s:
