@@ -754,6 +754,79 @@ static void a_new_secret_ends_sessions_of_the_old_one(void **state)
 	dta_store_server_free(o);
 }
 
+struct change {
+	struct dta_store_server *o;
+	uint64_t slots; /* 0 means a reload */
+	int err;
+};
+
+static void *make_change(void *arg)
+{
+	struct change *c = arg;
+	char error[512];
+
+	do
+		c->err = c->slots ? dta_store_server_resize(c->o, "flows", c->slots, error,
+							    sizeof(error))
+				  : dta_store_server_reload(c->o, error, sizeof(error));
+	while (c->err == -EBUSY && !usleep(1000)); /* until the translator's answer was read */
+	return NULL;
+}
+
+/* Resizes, or reloads, which must take less than 5 s. */
+static void change_within(struct dta_store_server *o, uint64_t slots)
+{
+	static struct change c; /* a thread that hangs still uses it */
+	struct timespec end;
+	pthread_t thread;
+
+	c = (struct change){.o = o, .slots = slots};
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 5;
+	assert_int_equal(pthread_create(&thread, NULL, make_change, &c), 0);
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &end), 0);
+	assert_int_equal(c.err, 0);
+}
+
+/*
+ * A long query must not hold up a resize, a reload, the status or another query, and still reads
+ * the memory that it began with.
+ */
+static void a_long_query_holds_up_nothing(void **state)
+{
+	const uint64_t key = 5;
+	const struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
+	struct sl_keywrite_answer a;
+	struct dta_store_server *o;
+	struct dta_held held;
+	struct translator t;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	come(&t, socket_path(), "t");
+	put(&t, 0, 0, key);
+	assert_true(dta_store_server_hold(o, "flows", &held));
+	for (uint64_t i = 1; i <= 5; i++) {
+		change_within(o, 1000 + i);
+		json_decref(until(&t, "rotate"));
+		rotated(&t);
+	}
+	write_file("s.yaml", yaml("", FLOWS));
+	change_within(o, 0);
+	json_decref(until(&t, "rotate"));
+	json_decref(dta_store_server_json(o));
+	assert_false(found(o, key)); /* a newer query */
+	dta_view_keywrite(held.view[0], &q, &a);
+	assert_int_equal(a.result, SL_QUERY_FOUND);
+	assert_non_null(o->retired);
+	dta_store_server_release(o, &held);
+	assert_null(o->retired);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
 /* Epochs rotate by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
@@ -795,6 +868,7 @@ int main(void)
 		cmocka_unit_test(a_reload_does_what_it_can_and_else_nothing),
 		cmocka_unit_test(a_reload_does_not_open_a_port_to_everyone),
 		cmocka_unit_test(a_new_secret_ends_sessions_of_the_old_one),
+		cmocka_unit_test(a_long_query_holds_up_nothing),
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 

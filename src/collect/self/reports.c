@@ -137,7 +137,7 @@ static void add_store(struct collect_reports *r, const char *name)
 		lists = held.view[0]->config->lists;
 		lanes = held.view[0]->config->lanes;
 	}
-	dta_store_server_release(r->stores);
+	dta_store_server_release(r->stores, &held);
 	for (uint32_t i = 0; i < lists * lanes; i++) {
 		char *store = BASE_GROW(r->lane, r->lanes, r->lane_room) ? strdup(name) : NULL;
 
@@ -250,7 +250,7 @@ static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b
 	if (held.layout[1] &&
 	    (!dta_layout_read(held.layout[1], &b->flow) || !collect_flows_has(&b->flow)))
 		b->flow.fields = 0;
-	dta_store_server_release(r->stores);
+	dta_store_server_release(r->stores, &held);
 	relaxed_bump(r->overrun, l->reader.overrun - before);
 }
 

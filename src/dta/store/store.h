@@ -87,6 +87,9 @@ struct dta_held {
 	struct dta_totals *totals;
 	/* limit on a page of records or keys (base/budget.h), or NULL */
 	struct base_budget *budget;
+	/* for the store server (hold.c): the next older one, and when it began */
+	struct dta_held *next;
+	uint64_t turn;
 };
 
 /* Returns the bank of an epoch. */
