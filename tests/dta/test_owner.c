@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner.c - the store server: its file, its epochs and its clients. */
 
+#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 
 #include "support/test.h"
@@ -695,6 +696,41 @@ static struct dta_server_conn *wait_conns(struct dta_store_server *o, size_t n, 
 	return c;
 }
 
+/* A translator whose host is gone would otherwise keep its lane for ever. */
+static void a_dead_peer_over_tcp_is_noticed(void **state)
+{
+	static const struct {
+		int level, name;
+	} set[] = {{SOL_SOCKET, SO_KEEPALIVE},
+		   {IPPROTO_TCP, TCP_KEEPIDLE},
+		   {IPPROTO_TCP, TCP_KEEPINTVL},
+		   {IPPROTO_TCP, TCP_USER_TIMEOUT}};
+	struct dta_control_line *peer;
+	struct dta_store_server *o;
+	char error[512];
+	int fd;
+
+	(void)state;
+	o = own("listen: 127.0.0.1:0\nstores:\n" FLOWS "\n", error);
+	assert_non_null(o);
+	peer = connect_tcp(dta_store_server_address(o, 0));
+	wait_conns(o, 1, false);
+	pthread_mutex_lock(&o->lock);
+	fd = dta_control_line_fd(o->conns->line);
+	pthread_mutex_unlock(&o->lock);
+	for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++) {
+		socklen_t bytes = sizeof(int);
+		int value = 0;
+
+		assert_int_equal(getsockopt(fd, set[i].level, set[i].name, &value, &bytes), 0);
+		/* seconds, or milliseconds; the kernel's default is two hours */
+		assert_in_range(value, 1, 20000);
+		assert_true(set[i].name == TCP_USER_TIMEOUT || value <= 10);
+	}
+	dta_control_line_free(peer);
+	dta_store_server_free(o);
+}
+
 /*
  * The old secret may be known to an attacker. Neither a translator that it has admitted nor one
  * that has only connected may stay, and neither gets the new keys. Translators on this host may.
@@ -867,6 +903,7 @@ int main(void)
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),
 		cmocka_unit_test(a_reload_does_what_it_can_and_else_nothing),
 		cmocka_unit_test(a_reload_does_not_open_a_port_to_everyone),
+		cmocka_unit_test(a_dead_peer_over_tcp_is_noticed),
 		cmocka_unit_test(a_new_secret_ends_sessions_of_the_old_one),
 		cmocka_unit_test(a_long_query_holds_up_nothing),
 		cmocka_unit_test(epochs_rotate_by_themselves),

@@ -245,6 +245,8 @@ static void add_connection(struct dta_store_server *o, size_t i)
 	dta_control_line_limit(c->line, DTA_CONTROL_FIRST_MAX);
 	c->pidfd = -1;
 	c->local = o->listener[i].local;
+	if (!c->local)
+		base_tcp_end_dead(fd); /* else it would keep its lane */
 	c->secured = !c->local && o->config->secret;
 	if (c->secured &&
 	    dta_control_line_tls(c->line, o->config->secret, o->config->secret_bytes, true)) {
