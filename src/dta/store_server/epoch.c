@@ -545,11 +545,13 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 	SWAP(is->tenant_count, now->tenant_count);
 	/*
 	 * The old secret may be known to an attacker, who must neither stay connected nor receive
-	 * the new keys.
+	 * the new keys, nor write with an instance and rkeys that the old secret has disclosed.
 	 */
 	for (struct dta_server_conn *c = o->conns; revoked && c; c = c->next)
 		if (c->line && !c->local)
 			dta_store_server_disconnect(o, c, "the secret has changed");
+	if (revoked)
+		dta_store_server_rdma_renew(o);
 	dta_store_server_notify_tenants(o);
 	return 0;
 }

@@ -244,6 +244,11 @@ int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t b
  * (CLOCK_MONOTONIC).
  */
 uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now);
+/*
+ * Makes the instance and all rkeys invalid that translators were ever told, by opening the device
+ * again with others. If that fails, dta_store_server_rdma_watch() retries.
+ */
+void dta_store_server_rdma_renew(struct dta_store_server *o);
 void dta_store_server_rdma_close(struct dta_store_server *o); /* call after all objects are freed */
 uint16_t dta_store_server_rdma_port(const struct dta_store_server *o);
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at);
