@@ -102,7 +102,10 @@ static bool check_parameters(struct http_request *req, struct api_dta_parameters
 		http_reply_error(req, 400, "%s", p->wrong);
 		return false;
 	}
-	return hold_store(req, o, p->store, held);
+	if (!hold_store(req, o, p->store, held))
+		return false;
+	held->budget = http_budget(req);
+	return true;
 }
 
 static void get_query(struct http_request *req, void *arg)
@@ -119,7 +122,9 @@ static void get_query(struct http_request *req, void *arg)
 	j = dta_query_json(&held, &p.ask, error, sizeof(error));
 	dta_layout_answer(j, &held);
 	dta_store_server_release(arg, &held);
-	if (j)
+	if (http_over_budget(req))
+		json_decref(j);
+	else if (j)
 		http_reply_json(req, 200, j);
 	else
 		http_reply_error(req, 400, "%s", error);

@@ -863,6 +863,68 @@ static void a_long_query_holds_up_nothing(void **state)
 	dta_store_server_free(o);
 }
 
+/* The store server whose lists are looked at; and how often its lock was held meanwhile. */
+static struct dta_store_server *looked_at;
+static int looks, locked;
+
+uint64_t __real_dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+				struct base_budget *budget);
+uint64_t __wrap_dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+				struct base_budget *budget);
+uint64_t __wrap_dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+				struct base_budget *budget)
+{
+	looks++;
+	if (!looked_at || pthread_mutex_trylock(&looked_at->lock))
+		locked++;
+	else
+		pthread_mutex_unlock(&looked_at->lock);
+	return __real_dta_append_next(v, list, lane, budget);
+}
+
+/* Reading a lane takes long if it is large, or if a translator wrote wrong blocks. */
+static void a_lane_is_read_without_the_lock(void **state)
+{
+	static const char list[] =
+		"- {name: flows, number: 1, kind: append, items: 64, value: 8, batch: 4, lists: 2}";
+	struct dta_store_server *o;
+	struct translator t;
+	char error[512];
+	json_t *next;
+
+	(void)state;
+	o = own(yaml("", list), error);
+	if (!o)
+		fail_msg("%s", error);
+	looked_at = o;
+	looks = locked = 0;
+	for (int i = 0; i < 2; i++) {
+		struct dta_store_view v;
+		uint8_t *ring;
+
+		come(&t, socket_path(), "t");
+		next = json_object_get(t.store, "next");
+		assert_int_equal(json_array_size(next), 2);
+		assert_int_equal(json_integer_value(json_array_get(next, 0)), 0);
+		assert_int_equal(json_integer_value(json_array_get(next, 1)), i);
+		ring = bank_of(&t, 0, 0, &v) + sl_store_ring_offset(v.config, 1, (uint32_t)t.lane);
+		*(uint64_t *)(void *)(ring + 32) = dta_tail(v.config, 1, (uint32_t)t.lane, 0, ring,
+							    32, 4);
+		if (!i)
+			leave(&t);
+	}
+	assert_int_equal(looks, 4);
+	assert_int_equal(locked, 0);
+	/* The lists of new memory are empty, and are not read. */
+	assert_int_equal(dta_store_server_resize(o, "flows", 100, error, sizeof(error)), 0);
+	json_decref(until(&t, "store"));
+	assert_null(json_object_get(t.store, "next"));
+	assert_int_equal(looks, 4);
+	looked_at = NULL;
+	leave(&t);
+	dta_store_server_free(o);
+}
+
 /* Epochs rotate by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
@@ -906,6 +968,7 @@ int main(void)
 		cmocka_unit_test(a_dead_peer_over_tcp_is_noticed),
 		cmocka_unit_test(a_new_secret_ends_sessions_of_the_old_one),
 		cmocka_unit_test(a_long_query_holds_up_nothing),
+		cmocka_unit_test(a_lane_is_read_without_the_lock),
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 

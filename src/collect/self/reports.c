@@ -174,11 +174,11 @@ static void begin_lane(struct collect_reports *r, struct lane *l, const struct d
 	saved = json_object_get(r->offsets, key);
 	at = json_is_integer(saved) ? (uint64_t)json_integer_value(saved) : ~0ull;
 	v = held->view[dta_append_seek(held, at, &l->reader)];
-	oldest = dta_append_oldest(v, l->reader.list, l->reader.lane);
+	oldest = dta_append_oldest(v, l->reader.list, l->reader.lane, NULL);
 	if (l->reader.block < oldest)
 		relaxed_bump(r->overrun, oldest - l->reader.block);
 	if (l->reader.block < oldest ||
-	    l->reader.block > dta_append_next(v, l->reader.list, l->reader.lane))
+	    l->reader.block > dta_append_next(v, l->reader.list, l->reader.lane, NULL))
 		l->reader.block = oldest;
 	l->next = l->saved = dta_append_position(v, l->reader.block);
 	l->begun = true;

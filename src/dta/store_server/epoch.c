@@ -389,7 +389,7 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	s->told_ns = base_now_ns();
 	s->overdue = false;
 	s->rotations++;
-	dta_store_server_notify_object(o, s);
+	dta_store_server_notify_object(o, s, true);
 	dta_store_server_notify_epoch(o, s);
 	return 0;
 }

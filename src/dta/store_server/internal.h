@@ -178,10 +178,17 @@ struct dta_store_server {
 	int reload_fd; /* readable when a reload is requested (SIGHUP); or -1 */
 };
 
-/* session.c: reads a connection's messages. Returns false if it must be closed. */
+/*
+ * session.c: reads a connection's messages; releases the lock while it reads lists. Returns false
+ * if the connection must be closed.
+ */
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c);
-/* Announce a store's newest object, or its epoch, to all translators. */
-void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s);
+/*
+ * Announce a store's newest object, or its epoch, to all translators. empty: the object was just
+ * created.
+ */
+void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s,
+				    bool empty);
 void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s);
 /* Announces the rates and keys of all tenants to all translators. */
 void dta_store_server_notify_tenants(struct dta_store_server *o);
