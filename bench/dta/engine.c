@@ -359,7 +359,7 @@ static void append(void)
 		v.ours[i] = feed(s.e, &r);
 		v.floor[i] = bare_copies(ring, &r, 4, VALUE);
 	}
-	reader.block = dta_append_next(&s.v, 3, 0) - 100;
+	reader.block = dta_append_next(&s.v, 3, 0, NULL) - 100;
 	while ((n = dta_append_read(&s.v, &reader, items, 64)) > 0)
 		got += (uint64_t)n;
 	if (got < 100)

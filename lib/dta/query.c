@@ -204,7 +204,7 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 	to = malloc(sl_pad8(bytes));
 	if (!to)
 		return -ENOMEM;
-	err = dta_view_sketch(view_of(s), q.epoch, to, &m);
+	err = dta_view_sketch(view_of(s), q.epoch, NULL, to, &m);
 	if (err)
 		goto out;
 	now.result = m.result;
@@ -272,8 +272,8 @@ int sl_query_append_begin(const struct sl_store *s, struct sl_query_append_reade
 	    lane >= v->config->lanes)
 		return -EINVAL;
 	*r = (struct sl_query_append_reader){.list = list, .lane = lane};
-	r->block = from == SL_QUERY_APPEND_OLDEST ? dta_append_oldest(v, list, lane)
-						  : dta_append_next(v, list, lane);
+	r->block = from == SL_QUERY_APPEND_OLDEST ? dta_append_oldest(v, list, lane, NULL)
+						  : dta_append_next(v, list, lane, NULL);
 	return 0;
 }
 

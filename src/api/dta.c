@@ -54,7 +54,7 @@ static void get_status(struct http_request *req, void *arg)
 		if (!dta_store_server_hold(arg, name, &held))
 			continue;
 		json_object_set_new(store, "counts", json_string(counts[dta_seen_kind(&held)]));
-		dta_store_server_release(arg);
+		dta_store_server_release(arg, &held);
 	}
 	reply_json(req, all);
 }
@@ -102,7 +102,10 @@ static bool check_parameters(struct http_request *req, struct api_dta_parameters
 		http_reply_error(req, 400, "%s", p->wrong);
 		return false;
 	}
-	return hold_store(req, o, p->store, held);
+	if (!hold_store(req, o, p->store, held))
+		return false;
+	held->budget = http_budget(req);
+	return true;
 }
 
 static void get_query(struct http_request *req, void *arg)
@@ -118,8 +121,10 @@ static void get_query(struct http_request *req, void *arg)
 		return;
 	j = dta_query_json(&held, &p.ask, error, sizeof(error));
 	dta_layout_answer(j, &held);
-	dta_store_server_release(arg);
-	if (j)
+	dta_store_server_release(arg, &held);
+	if (http_over_budget(req))
+		json_decref(j);
+	else if (j)
 		http_reply_json(req, 200, j);
 	else
 		http_reply_error(req, 400, "%s", error);
@@ -201,7 +206,7 @@ static void post_query(struct http_request *req, void *arg)
 		dta_layout_answer(one, &held);
 		json_array_append_new(answers, one);
 	}
-	dta_store_server_release(arg);
+	dta_store_server_release(arg, &held);
 	if (http_over_budget(req)) {
 		json_decref(answers);
 	} else if (error[0]) {
@@ -231,14 +236,14 @@ static void get_keys(struct http_request *req, void *arg)
 	if (!hold_store(req, arg, name, &store))
 		return;
 	if (!*store.keylog || !dta_store_server_hold(arg, store.keylog, &log)) {
-		dta_store_server_release(arg);
+		dta_store_server_release(arg, &store);
 		http_reply_error(req, 400, "store '%.64s' has no key log", name);
 		return;
 	}
 	store.budget = http_budget(req);
 	j = dta_query_keys_json(&log, &store, n, top && strcmp(top, "0"));
-	dta_store_server_release(arg);
-	dta_store_server_release(arg);
+	dta_store_server_release(arg, &log);
+	dta_store_server_release(arg, &store);
 	if (http_over_budget(req))
 		json_decref(j);
 	else
@@ -285,8 +290,8 @@ static void get_export(struct http_request *req, void *arg)
 	j = dta_export_page(&store, logged ? &log : NULL, &x, error, sizeof(error));
 	add_fields(j, &store);
 	if (logged)
-		dta_store_server_release(arg);
-	dta_store_server_release(arg);
+		dta_store_server_release(arg, &log);
+	dta_store_server_release(arg, &store);
 	if (http_over_budget(req))
 		json_decref(j);
 	else if (j)

@@ -105,10 +105,10 @@ static size_t take_stores(struct dta_seen *s, struct dta_store_server *o, enum d
 		store.budget = s->budget;
 		if (dta_seen_kind(&store) == kind && dta_store_server_hold(o, store.keylog, &log)) {
 			dta_seen_take(s, &store, &log);
-			dta_store_server_release(o);
+			dta_store_server_release(o, &log);
 			n++;
 		}
-		dta_store_server_release(o);
+		dta_store_server_release(o, &store);
 	}
 	return n;
 }
@@ -126,7 +126,7 @@ static void hold_paths(struct dta_store_server *o, struct api_dta_paths *p)
 		    !strcmp(held->layout[0], "5-tuple"))
 			p->n++;
 		else
-			dta_store_server_release(o);
+			dta_store_server_release(o, held);
 	}
 }
 
@@ -170,7 +170,7 @@ void api_get_dta_paths(struct http_request *req, void *arg)
 	a.path_stores = paths.n;
 	rows = dta_seen_paths(&s, &a, &more);
 	while (paths.n--)
-		dta_store_server_release(arg);
+		dta_store_server_release(arg, &paths.held[paths.n]);
 	reply_rows(req, &s, n, rows, more);
 }
 

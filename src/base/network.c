@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -147,4 +148,18 @@ int base_interface_ioctl(const char *name, unsigned long request, struct ifreq *
 	err = ioctl(fd, request, r) ? -errno : 0;
 	close(fd);
 	return err;
+}
+
+#define KEEPALIVE_S 5
+#define LOST_MS	    20000 /* time limit for unacknowledged bytes */
+
+void base_tcp_end_dead(int fd)
+{
+	const int yes = 1, seconds = KEEPALIVE_S, times = 3, lost = LOST_MS;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost, sizeof(lost));
 }

@@ -64,6 +64,11 @@ struct ifreq;
  * fields. Returns 0 or -errno.
  */
 int base_interface_ioctl(const char *name, unsigned long request, struct ifreq *r);
+/*
+ * Makes the kernel end a TCP connection whose peer is gone: within 20 s, both if it is idle and if
+ * there are unacknowledged bytes.
+ */
+void base_tcp_end_dead(int fd);
 /* Returns true if only this host can reach the address (IPv4 or IPv6). */
 bool base_is_loopback(const struct sockaddr *a);
 /* Formats as "10.0.0.1:7475", "[fe80::1]:7475" or the path of a unix socket. Returns out. */

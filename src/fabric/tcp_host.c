@@ -40,11 +40,9 @@
 /* pause after a failed accept(), and interval for checking STRANGER_NS */
 #define PAUSE_MS 100
 /* interval at which the caller's loop is woken to read the counters */
-#define RING_NS	    1000000000ull
-#define KEEPALIVE_S 5
-#define LOST_MS	    20000 /* time limit for unacknowledged bytes */
-#define RECORD	    16384u
-#define BACKLOG	    128
+#define RING_NS 1000000000ull
+#define RECORD	16384u
+#define BACKLOG 128
 /* maximum number of verdicts queued for the caller; later ones stay in their socket buffers */
 #define READY_MAX 128u
 #define READY_MS  10 /* interval at which a full ring is checked again */
@@ -159,13 +157,9 @@ static void drop_silent(struct tcp_host *h, struct tcp_conn *c)
 
 static void set_options(int fd)
 {
-	const int yes = 1, seconds = KEEPALIVE_S, times = 3, lost = LOST_MS;
+	const int yes = 1;
 
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost, sizeof(lost));
+	base_tcp_end_dead(fd);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 

@@ -243,7 +243,7 @@ static inline bool is_epoch(struct dta_store_server *o, uint64_t epoch)
 
 	assert_true(dta_store_server_hold(o, "flows", &held));
 	is = dta_store_epochs(held.view[0], &e) && e.epoch == epoch;
-	dta_store_server_release(o);
+	dta_store_server_release(o, &held);
 	return is;
 }
 
@@ -291,7 +291,7 @@ static inline bool found(struct dta_store_server *o, uint64_t key)
 	a.result = SL_QUERY_EMPTY;
 	for (size_t i = 0; i < held.count && a.result != SL_QUERY_FOUND; i++)
 		dta_view_keywrite(held.view[i], &q, &a);
-	dta_store_server_release(o);
+	dta_store_server_release(o, &held);
 	return a.result == SL_QUERY_FOUND;
 }
 

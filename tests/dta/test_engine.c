@@ -302,9 +302,9 @@ static void a_list_goes_on_at_the_block_that_it_is_given(void **state)
 		put_append(&feed, 0, "12345678");
 	put_append(&feed, 1, "12345678");
 	assert_int_equal(give(r.e, 0, &feed, 1), 5);
-	assert_int_equal(dta_append_next(&r.f.v, 0, 2), next[0] + 4);
-	assert_int_equal(dta_append_next(&r.f.v, 1, 2), 6);
-	assert_int_equal(dta_append_next(&r.f.v, 0, 0), 0);
+	assert_int_equal(dta_append_next(&r.f.v, 0, 2, NULL), next[0] + 4);
+	assert_int_equal(dta_append_next(&r.f.v, 1, 2, NULL), 6);
+	assert_int_equal(dta_append_next(&r.f.v, 0, 0, NULL), 0);
 	take_down(&r);
 }
 

@@ -436,7 +436,7 @@ static void merged_sketches_equal_the_sketch_of_the_union(void **state)
 			assert_int_equal(closed(e[0]).dropped[DTA_DROP_DUPLICATE_HOP] +
 						 closed(e[1]).dropped[DTA_DROP_DUPLICATE_HOP],
 					 in / 2);
-			dta_view_sketch(&f.v, 0, got.cells, &merged);
+			dta_view_sketch(&f.v, 0, NULL, got.cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, REPORTERS);
 			assert_true(merged.complete);
@@ -495,7 +495,7 @@ static void a_half_written_sketch_begins_anew_when_more_comes(void **state)
 	m.room = ~0u;
 	dta_engine_flush(e);
 	assert_int_equal(closed(e).waiting, 0);
-	dta_view_sketch(&f.v, 0, got, &merged);
+	dta_view_sketch(&f.v, 0, NULL, got, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(got[0], 3);
 	assert_int_equal(got[1], 4);
@@ -526,10 +526,10 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	send(e, &f.c, 1, 0, &sent, 1, 1);
 	end_of(e, 1, 0, n + 1, 1); /* one of its reports was lost */
 	dta_engine_tick(e, 500);
-	dta_view_sketch(&f.v, 0, got.cells, &merged);
+	dta_view_sketch(&f.v, 0, NULL, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_EMPTY);
 	dta_engine_tick(e, 1001);
-	dta_view_sketch(&f.v, 0, got.cells, &merged);
+	dta_view_sketch(&f.v, 0, NULL, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_false(merged.complete);
@@ -543,13 +543,13 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 	assert_int_equal(closed(e).dropped[DTA_DROP_LATE], n);
 	dta_engine_tick(e, 1201);
 	assert_int_equal(closed(e).waiting, 0);
-	dta_view_sketch(&f.v, 1, got.cells, &merged);
+	dta_view_sketch(&f.v, 1, NULL, got.cells, &merged);
 	assert_int_equal(merged.result, SL_QUERY_FOUND);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, ROWS * COLUMNS);
 	assert_memory_equal(got.cells, sent.cells, sizeof(got.cells));
 	/* The previous epoch is unchanged. */
-	dta_view_sketch(&f.v, 0, got.cells, &merged);
+	dta_view_sketch(&f.v, 0, NULL, got.cells, &merged);
 	assert_int_equal(merged.ended, 1);
 	assert_int_equal(merged.columns, 2 * ROWS * COLUMNS);
 	dta_engine_free(e);
@@ -603,7 +603,7 @@ static void a_reconnect_keeps_the_cells_of_a_sketch(void **state)
 			end_of(e, 1, 0, 2, 6);
 			assert_int_equal(closed(e).stored, 5);
 			assert_int_equal(closed(e).dropped[DTA_DROP_DUPLICATE_HOP], 1);
-			dta_view_sketch(&f.v, 0, got, &merged);
+			dta_view_sketch(&f.v, 0, NULL, got, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_true(merged.complete);
 			assert_memory_equal(got, want, sizeof(want));
@@ -611,13 +611,13 @@ static void a_reconnect_keeps_the_cells_of_a_sketch(void **state)
 			owner_rotates(&owned, 0);
 			assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 0, NULL), 0);
 			dta_engine_tick(e, 2000);
-			dta_view_sketch(&f.v, 0, got, &merged);
+			dta_view_sketch(&f.v, 0, NULL, got, &merged);
 			assert_memory_equal(got, want, sizeof(want));
 			/* Another epoch begins with zeros. */
 			owner_rotates(&owned, 1);
 			assert_int_equal(dta_engine_store(e, &f.c, &f.object, 0, 1, NULL), 0);
 			dta_engine_tick(e, 4000);
-			dta_view_sketch(&f.v, 1, got, &merged);
+			dta_view_sketch(&f.v, 1, NULL, got, &merged);
 			assert_int_equal(merged.result, SL_QUERY_EMPTY);
 			dta_engine_free(e);
 			shm->ops->close(shm);

@@ -71,10 +71,11 @@ bool __wrap_dta_store_server_hold(struct dta_store_server *o, const char *name,
 	return true;
 }
 
-void __wrap_dta_store_server_release(struct dta_store_server *o);
-void __wrap_dta_store_server_release(struct dta_store_server *o)
+void __wrap_dta_store_server_release(struct dta_store_server *o, struct dta_held *held);
+void __wrap_dta_store_server_release(struct dta_store_server *o, struct dta_held *held)
 {
 	(void)o;
+	(void)held;
 }
 
 char *__real_strdup(const char *s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner.c - the store server: its file, its epochs and its clients. */
 
+#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 
 #include "support/test.h"
@@ -695,6 +696,41 @@ static struct dta_server_conn *wait_conns(struct dta_store_server *o, size_t n, 
 	return c;
 }
 
+/* A translator whose host is gone would otherwise keep its lane for ever. */
+static void a_dead_peer_over_tcp_is_noticed(void **state)
+{
+	static const struct {
+		int level, name;
+	} set[] = {{SOL_SOCKET, SO_KEEPALIVE},
+		   {IPPROTO_TCP, TCP_KEEPIDLE},
+		   {IPPROTO_TCP, TCP_KEEPINTVL},
+		   {IPPROTO_TCP, TCP_USER_TIMEOUT}};
+	struct dta_control_line *peer;
+	struct dta_store_server *o;
+	char error[512];
+	int fd;
+
+	(void)state;
+	o = own("listen: 127.0.0.1:0\nstores:\n" FLOWS "\n", error);
+	assert_non_null(o);
+	peer = connect_tcp(dta_store_server_address(o, 0));
+	wait_conns(o, 1, false);
+	pthread_mutex_lock(&o->lock);
+	fd = dta_control_line_fd(o->conns->line);
+	pthread_mutex_unlock(&o->lock);
+	for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++) {
+		socklen_t bytes = sizeof(int);
+		int value = 0;
+
+		assert_int_equal(getsockopt(fd, set[i].level, set[i].name, &value, &bytes), 0);
+		/* seconds, or milliseconds; the kernel's default is two hours */
+		assert_in_range(value, 1, 20000);
+		assert_true(set[i].name == TCP_USER_TIMEOUT || value <= 10);
+	}
+	dta_control_line_free(peer);
+	dta_store_server_free(o);
+}
+
 /*
  * The old secret may be known to an attacker. Neither a translator that it has admitted nor one
  * that has only connected may stay, and neither gets the new keys. Translators on this host may.
@@ -754,6 +790,141 @@ static void a_new_secret_ends_sessions_of_the_old_one(void **state)
 	dta_store_server_free(o);
 }
 
+struct change {
+	struct dta_store_server *o;
+	uint64_t slots; /* 0 means a reload */
+	int err;
+};
+
+static void *make_change(void *arg)
+{
+	struct change *c = arg;
+	char error[512];
+
+	do
+		c->err = c->slots ? dta_store_server_resize(c->o, "flows", c->slots, error,
+							    sizeof(error))
+				  : dta_store_server_reload(c->o, error, sizeof(error));
+	while (c->err == -EBUSY && !usleep(1000)); /* until the translator's answer was read */
+	return NULL;
+}
+
+/* Resizes, or reloads, which must take less than 5 s. */
+static void change_within(struct dta_store_server *o, uint64_t slots)
+{
+	static struct change c; /* a thread that hangs still uses it */
+	struct timespec end;
+	pthread_t thread;
+
+	c = (struct change){.o = o, .slots = slots};
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 5;
+	assert_int_equal(pthread_create(&thread, NULL, make_change, &c), 0);
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &end), 0);
+	assert_int_equal(c.err, 0);
+}
+
+/*
+ * A long query must not hold up a resize, a reload, the status or another query, and still reads
+ * the memory that it began with.
+ */
+static void a_long_query_holds_up_nothing(void **state)
+{
+	const uint64_t key = 5;
+	const struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
+	struct sl_keywrite_answer a;
+	struct dta_store_server *o;
+	struct dta_held held;
+	struct translator t;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	come(&t, socket_path(), "t");
+	put(&t, 0, 0, key);
+	assert_true(dta_store_server_hold(o, "flows", &held));
+	for (uint64_t i = 1; i <= 5; i++) {
+		change_within(o, 1000 + i);
+		json_decref(until(&t, "rotate"));
+		rotated(&t);
+	}
+	write_file("s.yaml", yaml("", FLOWS));
+	change_within(o, 0);
+	json_decref(until(&t, "rotate"));
+	json_decref(dta_store_server_json(o));
+	assert_false(found(o, key)); /* a newer query */
+	dta_view_keywrite(held.view[0], &q, &a);
+	assert_int_equal(a.result, SL_QUERY_FOUND);
+	assert_non_null(o->retired);
+	dta_store_server_release(o, &held);
+	assert_null(o->retired);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
+/* The store server whose lists are looked at; and how often its lock was held meanwhile. */
+static struct dta_store_server *looked_at;
+static int looks, locked;
+
+uint64_t __real_dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+				struct base_budget *budget);
+uint64_t __wrap_dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+				struct base_budget *budget);
+uint64_t __wrap_dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+				struct base_budget *budget)
+{
+	looks++;
+	if (!looked_at || pthread_mutex_trylock(&looked_at->lock))
+		locked++;
+	else
+		pthread_mutex_unlock(&looked_at->lock);
+	return __real_dta_append_next(v, list, lane, budget);
+}
+
+/* Reading a lane takes long if it is large, or if a translator wrote wrong blocks. */
+static void a_lane_is_read_without_the_lock(void **state)
+{
+	static const char list[] =
+		"- {name: flows, number: 1, kind: append, items: 64, value: 8, batch: 4, lists: 2}";
+	struct dta_store_server *o;
+	struct translator t;
+	char error[512];
+	json_t *next;
+
+	(void)state;
+	o = own(yaml("", list), error);
+	if (!o)
+		fail_msg("%s", error);
+	looked_at = o;
+	looks = locked = 0;
+	for (int i = 0; i < 2; i++) {
+		struct dta_store_view v;
+		uint8_t *ring;
+
+		come(&t, socket_path(), "t");
+		next = json_object_get(t.store, "next");
+		assert_int_equal(json_array_size(next), 2);
+		assert_int_equal(json_integer_value(json_array_get(next, 0)), 0);
+		assert_int_equal(json_integer_value(json_array_get(next, 1)), i);
+		ring = bank_of(&t, 0, 0, &v) + sl_store_ring_offset(v.config, 1, (uint32_t)t.lane);
+		*(uint64_t *)(void *)(ring + 32) = dta_tail(v.config, 1, (uint32_t)t.lane, 0, ring,
+							    32, 4);
+		if (!i)
+			leave(&t);
+	}
+	assert_int_equal(looks, 4);
+	assert_int_equal(locked, 0);
+	/* The lists of new memory are empty, and are not read. */
+	assert_int_equal(dta_store_server_resize(o, "flows", 100, error, sizeof(error)), 0);
+	json_decref(until(&t, "store"));
+	assert_null(json_object_get(t.store, "next"));
+	assert_int_equal(looks, 4);
+	looked_at = NULL;
+	leave(&t);
+	dta_store_server_free(o);
+}
+
 /* Epochs rotate by the clock, with a translator that answers. */
 static void epochs_rotate_by_themselves(void **state)
 {
@@ -794,7 +965,10 @@ int main(void)
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),
 		cmocka_unit_test(a_reload_does_what_it_can_and_else_nothing),
 		cmocka_unit_test(a_reload_does_not_open_a_port_to_everyone),
+		cmocka_unit_test(a_dead_peer_over_tcp_is_noticed),
 		cmocka_unit_test(a_new_secret_ends_sessions_of_the_old_one),
+		cmocka_unit_test(a_long_query_holds_up_nothing),
+		cmocka_unit_test(a_lane_is_read_without_the_lock),
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 

@@ -7,6 +7,7 @@
 #include "owner_talk.h"
 #include "base/text.h"
 #include "dta/store_server/internal.h"
+#include "dta/store_server/peer.h"
 #include "dta/translate/client_internal.h"
 #include "dta/translate/internal.h"
 
@@ -115,6 +116,43 @@ static void a_gap_is_filled_only_if_all_was_copied(void **state)
 		dta_store_server_free(o);
 		dta_store_server_free(peer);
 	}
+}
+
+/* The peer accepts the connection and then says nothing. */
+static void a_peer_that_hangs_holds_up_no_status(void **state)
+{
+	struct dta_store_server *o;
+	struct translator t;
+	char path[100], error[512];
+	int listener, peer, err;
+	uint64_t began;
+
+	(void)state;
+	o = own_behind(&t, FLOWS);
+	snprintf(path, sizeof(path), "%s/peer.sock", test_folder);
+	listener = base_listen_unix(path, SOCK_STREAM, 0660, error, sizeof(error));
+	assert_true(listener >= 0);
+	json_decref(until(&t, "rotate"));
+	rotated(&t);
+	assert_int_equal(poll(&(struct pollfd){listener, POLLIN, 0}, 1, 20000), 1);
+	peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(peer >= 0);
+	began = base_now_ns();
+	json_decref(dta_store_server_json(o));
+	assert_true(base_now_ns() - began < DTA_PEER_NS / 2);
+	/* The file is as before, but the store is about to be filled. */
+	assert_int_equal(dta_store_server_reload(o, error, sizeof(error)), 0);
+	assert_int_equal(dta_store_server_resize(o, "flows", 1001, error, sizeof(error)), -EBUSY);
+	assert_true(base_now_ns() - began < DTA_PEER_NS / 2);
+	close(peer);
+	close(listener);
+	unlink(path);
+	do
+		err = dta_store_server_resize(o, "flows", 1001, error, sizeof(error));
+	while (err == -EBUSY && base_now_ns() - began < 20000000000ull && !usleep(1000));
+	assert_int_equal(err, 0);
+	leave(&t);
+	dta_store_server_free(o);
 }
 
 /* The peer returns after the resize, so what it has must not go into the memory before it. */
@@ -630,6 +668,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_gap_is_filled_only_if_all_was_copied),
+		cmocka_unit_test(a_peer_that_hangs_holds_up_no_status),
 		cmocka_unit_test(a_resized_store_still_catches_up),
 		cmocka_unit_test(a_lost_confirmation_holds_up_no_epoch),
 		cmocka_unit_test(a_gap_that_cannot_be_told_is_kept),

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "support/test.h"
+#include "base/budget.h"
 #include "dta/query/json.h"
 #include "dta/wire/text.h"
 #include "sketch/cells.h"
@@ -395,7 +396,7 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 		bytes = c.rows * 256ull * sl_store_cell_bytes(&c);
 		sketch_make(&whole, &c);
 		assert_true(make_store(&m, c));
-		dta_view_sketch(&m.v, NEWEST, cells, &merged);
+		dta_view_sketch(&m.v, NEWEST, NULL, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_EMPTY);
 		for (uint32_t lane = 0; lane < 3; lane++) {
 			sketch_make(&part, &c);
@@ -406,7 +407,7 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 				sketch_cells_add(&part.s, hash_of(k), 1);
 			}
 			put_lane(&m, 0, lane, part.cells, c.rows * 256ull, lane, 1);
-			dta_view_sketch(&m.v, NEWEST, cells, &merged);
+			dta_view_sketch(&m.v, NEWEST, NULL, cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, lane + 1);
 			assert_int_equal(merged.complete, lane == 2);
@@ -425,11 +426,49 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 			kind == SL_STORE_COUNT_SKETCH ? 0 : -EINVAL);
 		/* A row that changed after its check word was computed is refused. */
 		bank_of(&m, 0)[sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
-		dta_view_sketch(&m.v, NEWEST, cells, &merged);
+		dta_view_sketch(&m.v, NEWEST, NULL, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_CONFLICT);
 		assert_false(merged.complete);
 		free(m.map);
 	}
+}
+
+/* A hostile translator can write rows that never verify, in each lane. */
+static void wrong_rows_are_copied_as_often_as_allowed(void **state)
+{
+	const struct sl_store_config c = {.kind = SL_STORE_SKETCH,
+					  .sketch = SL_STORE_COUNT_MIN,
+					  .slots = 65536,
+					  .rows = 2,
+					  .lanes = 2,
+					  .reporters = 2,
+					  .banks = 2,
+					  .seed = 11};
+	const uint64_t cells = c.rows * c.slots, lines = cells * 8 / 64;
+	/* for two copies of the first lane, and part of a third */
+	struct base_budget budget = {.end_ns = UINT64_MAX, .samples = 5 * lines / 2};
+	uint64_t *rows = calloc(cells, sizeof(*rows));
+	struct made m;
+	struct dta_held held = {.count = 1, .view = {&m.v}, .budget = &budget};
+	struct dta_ask ask;
+	char error[160];
+	json_t *j;
+
+	(void)state;
+	assert_non_null(rows);
+	assert_true(make_store(&m, c));
+	for (uint32_t lane = 0; lane < 2; lane++) {
+		put_lane(&m, 0, lane, rows, cells, lane, 1);
+		bank_of(&m,
+			0)[lane * sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
+	}
+	dta_ask_init(&ask);
+	j = dta_query_json(&held, &ask, error, sizeof(error));
+	assert_string_equal(json_string_value(json_object_get(j, "result")), "conflict");
+	assert_int_equal(budget.err, -EDQUOT);
+	json_decref(j);
+	free(m.map);
+	free(rows);
 }
 
 static void a_sketch_from_before_a_resize_is_merged(void **state)
@@ -499,6 +538,7 @@ int main(void)
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
 		cmocka_unit_test(a_path_is_decoded_against_the_known_values),
 		cmocka_unit_test(merged_lanes_are_the_sketch_of_the_union),
+		cmocka_unit_test(wrong_rows_are_copied_as_often_as_allowed),
 		cmocka_unit_test(a_sketch_from_before_a_resize_is_merged),
 	};
 

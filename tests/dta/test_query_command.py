@@ -193,6 +193,10 @@ def what_http_says_is_what_the_command_says(c):
         for n, code in ((1, 200), (2, 200), (3, 422)):
             status, said = poor.post(store='sizes', keys=keys[:n])
             check(status == code, f'{n} keys: {status}: {str(said)[:300]}', poor)
+    # The tails of a list are looked at even if it is empty.
+    with Collector('poorest', options=('--query-samples', '2')) as poor:
+        status, _, said = request(f'http://{poor.at}/api/v1/dta/query?store=events')
+        check(status == 422, f'a list beyond --query-samples: {status} {said[:200]}', poor)
 
 
 def keys_are_those_of_their_store_and_what_is_gone_is_told(c):

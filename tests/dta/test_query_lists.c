@@ -126,7 +126,8 @@ static void expired_epochs_are_not_in_the_range(void **state)
 /* After a resize, the newest object of the log has the newest keys only. */
 static void flows_logged_before_a_resize_are_listed(void **state)
 {
-	struct base_budget few = {.end_ns = UINT64_MAX, .samples = 3};
+	/* for the 128 tails and the items of the newest object */
+	struct base_budget few = {.end_ns = UINT64_MAX, .samples = 1 + 128 / 64 + 3};
 	struct dta_seen s = {.to_ns = UINT64_MAX};
 	struct dta_logged_key *keys;
 	struct sl_store_config c;
@@ -276,8 +277,8 @@ static void a_reader_sees_every_item_once_in_order_over_wraps(void **state)
 	}
 	assert_int_equal(r.overrun, 0);
 	assert_int_equal(r.items, written);
-	assert_int_equal(dta_append_next(&m.v, 1, 1), block);
-	assert_int_equal(dta_append_next(&m.v, 1, 0), 0);
+	assert_int_equal(dta_append_next(&m.v, 1, 1, NULL), block);
+	assert_int_equal(dta_append_next(&m.v, 1, 0, NULL), 0);
 	assert_int_equal(dta_append_read(&m.v, &r, items, 3), -EINVAL);
 	free(m.map);
 }
@@ -293,7 +294,7 @@ static void an_overrun_is_always_seen_and_counted(void **state)
 		assert_true(make_store(&m, ring));
 		for (uint64_t b = 0; b < ahead; b++)
 			put_items(&m, b, b * 4, 4);
-		assert_int_equal(dta_append_next(&m.v, 1, 1), ahead);
+		assert_int_equal(dta_append_next(&m.v, 1, 1, NULL), ahead);
 		assert_int_equal(dta_append_read(&m.v, &r, items, 28), -EOVERFLOW);
 		assert_int_equal(r.overrun, ahead - 7);
 		assert_int_equal(r.block, ahead - 7);
@@ -326,6 +327,66 @@ static void a_block_that_is_half_written_is_waited_for(void **state)
 	free(m.map);
 }
 
+/* Puts a tail that is not that of a valid block. */
+static void put_wrong(struct made *m, uint32_t list, uint32_t lane, uint64_t slot, uint64_t lap)
+{
+	const struct sl_store_config *c = m->v.config;
+	const uint64_t unit = sl_store_block_bytes(c), tail = lap << 40 | 1ull << 32 | 12345;
+
+	memcpy(bank_of(m, 0) + sl_store_ring_offset(c, list, lane) + (slot + 1) * unit - 8, &tail,
+	       8);
+}
+
+/* In any slot and with any lap, however often the laps have wrapped. */
+static void a_wrong_block_hides_no_valid_one(void **state)
+{
+	(void)state;
+	for (uint64_t turn = 0; turn < 4; turn++)
+		for (uint64_t slot = 0; slot < 7; slot++)
+			for (uint64_t lap = 1; lap < 0xffffff; lap += 0xfffff) {
+				const uint64_t first = (turn * 0xffffff + 50) * 7 + 3;
+				struct made m;
+
+				assert_true(make_store(&m, ring));
+				for (uint64_t b = first; b < first + 10; b++)
+					put_items(&m, b, b, 1);
+				put_wrong(&m, 1, 1, slot, lap);
+				assert_int_equal(dta_append_next(&m.v, 1, 1, NULL),
+						 first + 10 - ((first + 9) % 7 == slot));
+				free(m.map);
+			}
+}
+
+/* A hostile translator can write wrong blocks only, which must not take minutes. */
+static void a_lane_of_wrong_blocks_costs_little(void **state)
+{
+	const struct sl_store_config c = {.kind = SL_STORE_APPEND,
+					  .slots = 16384,
+					  .value_bytes = 256,
+					  .batch = 16,
+					  .lists = 1};
+	const uint64_t lines = 1 + (16 * 256 + 8) / 64, all = UINT64_MAX / 2;
+	struct base_budget few = {.end_ns = UINT64_MAX, .samples = 100000},
+			   much = {.end_ns = UINT64_MAX, .samples = all};
+	struct dta_ask ask;
+	struct made m;
+	struct dta_held held = {.count = 1, .view = {&m.v}, .budget = &few};
+	char error[160];
+
+	(void)state;
+	assert_true(make_store(&m, c));
+	for (uint64_t slot = 0; slot < c.slots; slot++)
+		put_wrong(&m, 0, 0, slot, 1 + slot % 3);
+	assert_int_equal(dta_append_next(&m.v, 0, 0, &much), 0);
+	assert_int_equal(much.err, 0);
+	assert_true(all - much.samples < lines * (2 * c.slots + 256 * 64 + 100));
+	dta_ask_init(&ask);
+	ask.max = 64;
+	json_decref(dta_query_json(&held, &ask, error, sizeof(error)));
+	assert_int_equal(few.err, -EDQUOT);
+	free(m.map);
+}
+
 /* Lap numbers have 24 bits: a ring that wraps more often still works. */
 static void lap_numbers_go_round(void **state)
 {
@@ -339,7 +400,7 @@ static void lap_numbers_go_round(void **state)
 		put_items(&m, b, b, 1);
 		assert_int_equal(dta_append_read(&m.v, &r, items, 4), 1);
 		assert_int_equal(items[0], b);
-		assert_int_equal(dta_append_next(&m.v, 1, 1), b + 1);
+		assert_int_equal(dta_append_next(&m.v, 1, 1, NULL), b + 1);
 	}
 	r.block = first;
 	assert_int_equal(dta_append_read(&m.v, &r, items, 4), -EOVERFLOW);
@@ -438,6 +499,8 @@ int main(void)
 		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),
+		cmocka_unit_test(a_wrong_block_hides_no_valid_one),
+		cmocka_unit_test(a_lane_of_wrong_blocks_costs_little),
 		cmocka_unit_test(lap_numbers_go_round),
 		cmocka_unit_test(a_list_is_read_on_after_a_resize),
 	};

@@ -137,7 +137,7 @@ static void add_store(struct collect_reports *r, const char *name)
 		lists = held.view[0]->config->lists;
 		lanes = held.view[0]->config->lanes;
 	}
-	dta_store_server_release(r->stores);
+	dta_store_server_release(r->stores, &held);
 	for (uint32_t i = 0; i < lists * lanes; i++) {
 		char *store = BASE_GROW(r->lane, r->lanes, r->lane_room) ? strdup(name) : NULL;
 
@@ -174,11 +174,11 @@ static void begin_lane(struct collect_reports *r, struct lane *l, const struct d
 	saved = json_object_get(r->offsets, key);
 	at = json_is_integer(saved) ? (uint64_t)json_integer_value(saved) : ~0ull;
 	v = held->view[dta_append_seek(held, at, &l->reader)];
-	oldest = dta_append_oldest(v, l->reader.list, l->reader.lane);
+	oldest = dta_append_oldest(v, l->reader.list, l->reader.lane, NULL);
 	if (l->reader.block < oldest)
 		relaxed_bump(r->overrun, oldest - l->reader.block);
 	if (l->reader.block < oldest ||
-	    l->reader.block > dta_append_next(v, l->reader.list, l->reader.lane))
+	    l->reader.block > dta_append_next(v, l->reader.list, l->reader.lane, NULL))
 		l->reader.block = oldest;
 	l->next = l->saved = dta_append_position(v, l->reader.block);
 	l->begun = true;
@@ -250,7 +250,7 @@ static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b
 	if (held.layout[1] &&
 	    (!dta_layout_read(held.layout[1], &b->flow) || !collect_flows_has(&b->flow)))
 		b->flow.fields = 0;
-	dta_store_server_release(r->stores);
+	dta_store_server_release(r->stores, &held);
 	relaxed_bump(r->overrun, l->reader.overrun - before);
 }
 

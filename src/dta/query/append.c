@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 
 #define LAPS	    0xffffffu /* lap numbers wrap to 1 after this many; lap 0 means never written */
 #define BLOCK_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
@@ -75,63 +76,115 @@ static uint32_t verify_block(const struct append_list *r, uint64_t block, uint64
 }
 
 /*
- * Reconstructs a block's number (lap - 1 + k * LAPS) * slots + slot. The tail does not contain k,
- * the number of times that the laps of a small ring have wrapped.
+ * Reconstructs a block's number (lap - 1 + turn * LAPS) * slots + slot. The tail does not contain
+ * the turn, the number of times that the laps of a small ring have wrapped.
  */
 #define TURNS 64
 
-static bool number_of(const struct append_list *r, uint64_t slot, uint64_t *block)
+static bool is_block(const struct append_list *r, uint64_t slot, uint32_t lap, uint64_t turn,
+		     uint64_t *block)
 {
 	uint64_t words[BLOCK_WORDS];
-	uint32_t lap = lap_at(r, slot);
 
-	if (!lap)
-		return false;
-	for (uint64_t k = 0; k < TURNS; k++) {
-		uint64_t b = (lap - 1 + k * LAPS) * r->c->slots + slot;
-
-		for (int try = 0; try < (k ? 1 : 4); try++)
-			if (verify_block(r, b, words)) {
-				*block = b;
-				return true;
-			}
-	}
-	return false;
+	*block = (lap - 1 + turn * LAPS) * r->c->slots + slot;
+	return verify_block(r, *block, words);
 }
 
-uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane)
+/* Returns the turn, or -1. */
+static int64_t turn_of(const struct append_list *r, uint64_t slot, uint64_t *block)
 {
-	uint64_t next = 0, best, b;
+	const uint32_t lap = lap_at(r, slot);
+
+	for (uint64_t k = 0; lap && k < TURNS; k++)
+		for (int try = 0; try < (k ? 1 : 4); try++)
+			if (is_block(r, slot, lap, k, block))
+				return (int64_t)k;
+	return -1;
+}
+
+#define NEAR	   256u /* slots behind the newest whose WRITEs may not have arrived whole */
+#define TAILS	   4096u
+#define LINE_BYTES 64u
+
+/* Asks the budget before each TAILS tails, 64 of which count as one line. */
+static bool spend_tails(const struct append_list *r, uint64_t looked, struct base_budget *budget)
+{
+	const uint64_t left = r->c->slots - looked;
+
+	return looked % TAILS || base_budget_spend(budget, BASE_MIN(left, TAILS) / 64 + 1);
+}
+
+/*
+ * Finds the next block if the newest tail is not that of a valid block. A translator may have
+ * written anything, so at most two turns are tried per slot, except near the newest tail: with a
+ * wrong block in each slot, this takes about as long as to read the ring twice.
+ */
+static uint64_t next_of_valid(const struct append_list *r, uint64_t newest,
+			      struct base_budget *budget)
+{
+	const uint64_t lines = 1 + r->unit / LINE_BYTES;
+	uint32_t lap, valid = 0;
+	uint64_t next = 0, b;
+	int64_t turn = 0;
+
+	for (uint64_t i = 0; i < r->c->slots; i++) {
+		const uint64_t s = (newest + r->c->slots - i) % r->c->slots;
+
+		lap = lap_at(r, s);
+		if (!spend_tails(r, i, budget))
+			break;
+		/* An older tail cannot be that of a newer block. */
+		if (!lap || (valid && laps_ahead(lap, valid) < 0))
+			continue;
+		if (!base_budget_spend(budget, i < NEAR && !valid ? TURNS * lines : 2 * lines))
+			break;
+		if (i < NEAR && !valid) {
+			const int64_t k = turn_of(r, s, &b);
+
+			if (k < 0)
+				continue;
+			turn = k;
+		} else if (!is_block(r, s, lap, (uint64_t)turn, &b) &&
+			   !is_block(r, s, lap, (uint64_t)turn + 1, &b)) {
+			continue;
+		}
+		if (b + 1 > next) {
+			next = b + 1;
+			valid = lap;
+		}
+	}
+	return next;
+}
+
+uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+			 struct base_budget *budget)
+{
 	struct append_list r;
-	bool any;
+	uint64_t best = 0, b;
+	bool any = false;
 
 	if (!ring_of(v, list, lane, &r))
 		return 0;
-	/*
-	 * Any slot may have lost its WRITE. Compare the tails to find the newest block, and fall
-	 * back to a scan of all slots if that block does not verify.
-	 */
-	best = 0;
-	any = false;
+	/* Any slot may have lost its WRITE. Compare the tails to find the newest block. */
 	for (uint64_t s = 0; s < r.c->slots; s++) {
 		uint32_t lap = lap_at(&r, s);
 
+		if (!spend_tails(&r, s, budget))
+			break;
 		if (lap && (!any || laps_ahead(lap, lap_at(&r, best)) >= 0)) {
 			best = s;
 			any = true;
 		}
 	}
-	if (any && number_of(&r, best, &b))
-		return b + 1;
-	for (uint64_t s = 0; any && s < r.c->slots; s++)
-		if (number_of(&r, s, &b) && b + 1 > next)
-			next = b + 1;
-	return next;
+	if (!any)
+		return 0;
+	return turn_of(&r, best, &b) >= 0 ? b + 1 : next_of_valid(&r, best, budget);
 }
 
-uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane)
+uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+			   struct base_budget *budget)
 {
-	uint64_t next = dta_append_next(v, list, lane);
+	uint64_t next = dta_append_next(v, list, lane, budget);
 
 	return next > v->config->slots ? next - v->config->slots : 0;
 }
@@ -203,7 +256,7 @@ size_t dta_append_seek(const struct dta_held *held, uint64_t position,
 	if (position != ~0ull && held->view[i]->config->first_epoch == epoch)
 		r->block = position & ((1ull << DTA_BLOCK_BITS) - 1);
 	else
-		r->block = dta_append_oldest(held->view[i], r->list, r->lane);
+		r->block = dta_append_oldest(held->view[i], r->list, r->lane, held->budget);
 	return i;
 }
 

@@ -135,7 +135,7 @@ static int next_block(struct export_page *p, const struct dta_held *held, uint8_
 	int n;
 
 	if (!p->at[3]) {
-		p->at[3] = dta_append_next(ring, r.list, r.lane);
+		p->at[3] = dta_append_next(ring, r.list, r.lane, p->store->budget);
 		p->at[2] = p->at[3] > ring->config->slots ? p->at[3] - ring->config->slots : 0;
 		p->looked += ring->config->slots / 64 + 1; /* the call examined every tail */
 		p->lost += p->at[2];

@@ -216,7 +216,7 @@ static json_t *ring_json(const struct dta_held *held, const struct dta_ask *a, u
 		room -= read_items(held->view[i], &r, room, items);
 		if (!ended || room < held->view[i]->config->batch)
 			break;
-		r.block = dta_append_oldest(held->view[--i], a->list, lane);
+		r.block = dta_append_oldest(held->view[--i], a->list, lane, held->budget);
 	}
 	return json_pack("{s:o,s:o,s:o,s:o}", "lane", dta_query_number(lane), "next",
 			 dta_query_number(dta_append_position(held->view[i], r.block)), "overrun",
@@ -253,7 +253,8 @@ static uint64_t sketch_bytes(const struct sl_store_config *c)
 
 /* Merges the lanes of an object into *cells, which it allocates. Returns its configuration. */
 static const struct sl_store_config *merge_lanes(const struct dta_store_view *v, uint64_t epoch,
-						 void **cells, struct dta_merged *out)
+						 struct base_budget *budget, void **cells,
+						 struct dta_merged *out)
 {
 	const uint64_t bytes = sketch_bytes(v->config);
 
@@ -261,7 +262,7 @@ static const struct sl_store_config *merge_lanes(const struct dta_store_view *v,
 	*cells = bytes <= DTA_QUERY_CELLS_MAX ? malloc(sl_pad8(bytes)) : NULL;
 	*out = (struct dta_merged){.result = SL_QUERY_UNKNOWN};
 	if (*cells)
-		dta_view_sketch(v, epoch, *cells, out);
+		dta_view_sketch(v, epoch, budget, *cells, out);
 	return v->config;
 }
 
@@ -275,7 +276,7 @@ static void answer_sketch(json_t *j, const struct dta_held *held, const struct d
 	int err;
 
 	dta_query_set(j, "sketch", json_string(dta_store_sketch_name(c->sketch)));
-	DTA_QUERY_OBJECTS(held, m, c = merge_lanes(v, a->epoch, &cells, &m));
+	DTA_QUERY_OBJECTS(held, m, c = merge_lanes(v, a->epoch, held->budget, &cells, &m));
 	bytes = sketch_bytes(c);
 	dta_query_set(j, "result", json_string(dta_query_result_name(m.result)));
 	if (m.result == SL_QUERY_FOUND) {

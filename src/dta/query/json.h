@@ -46,7 +46,7 @@ void dta_ask_init(struct dta_ask *a);
 
 /*
  * Queries a store: {"store","kind","result",...}. Returns NULL with one line in error if the kind
- * needs a key, or if out of memory.
+ * needs a key, or if out of memory. If held->budget is used up, the answer must not be used.
  */
 json_t *dta_query_json(const struct dta_held *held, const struct dta_ask *ask, char *error,
 		       size_t error_bytes);

@@ -47,7 +47,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
 	struct sl_query_append_reader r = {
-		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
+		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane, budget)};
 	const uint64_t gone = r.block;
 	uint64_t unread = 0;
 	/*
@@ -102,7 +102,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 		}
 	}
 	if (*n >= KEYS_READ_MAX)
-		unread = dta_append_next(v, list, lane) - r.block;
+		unread = dta_append_next(v, list, lane, budget) - r.block;
 	if (of) {
 		of->ends += r.block;
 		of->partly |= !items || r.overrun || (!known_start && r.block) ||
@@ -237,7 +237,7 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 		/* Keys logged during the read are newer than all keys that were read. */
 		for (size_t i = 0; i < log->count; i++)
 			for (uint32_t lane = 0; lane < log->view[i]->config->lanes; lane++)
-				ends += dta_append_next(log->view[i], c->keylog_list, lane);
+				ends += dta_append_next(log->view[i], c->keylog_list, lane, NULL);
 		ends = ends > of.ends ? ends - of.ends : 0;
 		out->why_not = look_up(store, keys, n, ends * log->view[0]->config->batch, out);
 	}

@@ -94,10 +94,15 @@ size_t dta_append_seek(const struct dta_held *held, uint64_t position,
  * longer to that one. If a reader then finds nothing more in the i-th, it continues in the next.
  */
 bool dta_append_ended(const struct dta_held *held, size_t i, uint32_t list, uint32_t lane);
-/* Scans this ring for its next block number, where a restarted translator continues. */
-uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane);
+/*
+ * Scans this ring for its next block number, where a restarted translator continues. budget: NULL
+ * means no limit. If it is used up, the number is that of the blocks found so far.
+ */
+uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+			 struct base_budget *budget);
 /* Returns the oldest block, where a reader starts. */
-uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane);
+uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+			   struct base_budget *budget);
 
 struct dta_merged {
 	enum sl_query_result result;
@@ -111,10 +116,11 @@ void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *
 #define DTA_QUERY_CELLS_MAX ((uint64_t)64 << 20) /* largest sketch in bytes that a query merges */
 /*
  * Merges the lanes of an epoch into cells (rows * slots of 8 bytes, or registers). Returns 0 or
- * -ENOMEM.
+ * -ENOMEM. budget: NULL means no limit. If it is used up, the result is "conflict" and must not be
+ * used.
  */
-int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
-		    struct dta_merged *out);
+int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, struct base_budget *budget,
+		    void *cells, struct dta_merged *out);
 
 /*
  * Estimates a key's count (count-min, count-sketch) or the number of keys (HyperLogLog, with key

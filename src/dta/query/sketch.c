@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/budget.h"
 #include "sketch/cells.h"
 
-#define TRIES 200 /* attempts to copy a lane that is being written */
+#define TRIES	   200	  /* attempts to copy a lane that is being written */
+#define PIECE	   65536u /* bytes; the budget is asked before each */
+#define LINE_BYTES 64u
 
 void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more)
 {
@@ -28,13 +31,26 @@ void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *
 	}
 }
 
+/* Copies whole words. Returns false if the budget is used up. */
+static bool copy_rows(uint64_t *to, const uint8_t *from, uint64_t bytes, struct base_budget *budget)
+{
+	for (uint64_t at = 0; at < bytes; at += PIECE) {
+		const uint64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+
+		if (!base_budget_spend(budget, n / LINE_BYTES + 1))
+			return false;
+		dta_query_copy(to + at / 8, from + at, n);
+	}
+	return true;
+}
+
 /*
  * Copies a consistent lane into `complete` and `rows`. Returns 1 on success, 0 if the epoch has no
- * data, or -1 if the lane did not settle.
+ * data, or -1 if the lane did not settle or the budget is used up.
  */
 static int lane_copy(const struct dta_store_view *v, const uint8_t *at, uint32_t lane,
-		     uint64_t epoch, struct sl_store_complete *complete, uint64_t *rows,
-		     uint64_t bytes)
+		     uint64_t epoch, struct base_budget *budget, struct sl_store_complete *complete,
+		     uint64_t *rows, uint64_t bytes)
 {
 	const struct sl_store_config *c = v->config;
 	const uint64_t padded = (bytes + 7) & ~7ull;
@@ -48,15 +64,16 @@ static int lane_copy(const struct dta_store_view *v, const uint8_t *at, uint32_t
 			continue;
 		if (complete->epoch != epoch)
 			return 0;
-		dta_query_copy(rows, at + sizeof(*complete), padded);
+		if (!copy_rows(rows, at + sizeof(*complete), padded, budget))
+			return -1;
 		if (complete->rows_check == dta_sketch_check(c, lane, 1, rows, bytes))
 			return 1;
 	}
 	return -1;
 }
 
-int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
-		    struct dta_merged *out)
+int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, struct base_budget *budget,
+		    void *cells, struct dta_merged *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest, bytes, *rows;
@@ -75,7 +92,7 @@ int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
 		for (uint32_t lane = 0; lane < c->lanes; lane++) {
 			const uint8_t *at = dta_store_bank(v, e) + lane * sl_store_lane_bytes(c);
 			struct sl_store_complete complete;
-			int got = lane_copy(v, at, lane, e, &complete, rows, bytes);
+			int got = lane_copy(v, at, lane, e, budget, &complete, rows, bytes);
 
 			torn |= got < 0;
 			if (got <= 0)

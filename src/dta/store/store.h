@@ -85,8 +85,11 @@ struct dta_held {
 	const uint64_t *since_ns;
 	/* row sum cache (query.h) for a caller with many keys, or NULL */
 	struct dta_totals *totals;
-	/* limit on a page of records or keys (base/budget.h), or NULL */
+	/* limit on what a query looks at (base/budget.h), or NULL */
 	struct base_budget *budget;
+	/* for the store server (hold.c): the next older one, and when it began */
+	struct dta_held *next;
+	uint64_t turn;
 };
 
 /* Returns the bank of an epoch. */

@@ -68,6 +68,9 @@ struct dta_stores_config {
 	size_t tenant_count;
 	struct dta_store_spec *stores;
 	size_t store_count;
+	/* once replaced by a reload (store_server/hold.c): the next older one, and when */
+	struct dta_stores_config *next;
+	uint64_t turn;
 };
 
 #define DTA_STORES_MAX	256u
@@ -114,6 +117,7 @@ struct dta_store_object {
 		uint32_t rkey;
 		void *mr;
 	} writable, readable;
+	uint64_t turn; /* when it was retired (store_server/hold.c) */
 };
 
 /*

@@ -194,15 +194,15 @@ static void drop_old(struct dta_store_server *o, struct dta_server_store *s, siz
 		if (over && least_acked(o, s, NULL) >= younger->view.config->first_epoch) {
 			struct dta_store_object *gone;
 
-			pthread_rwlock_wrlock(&o->maps);
+			pthread_mutex_lock(&o->maps);
 			gone = younger->older;
 			younger->older = NULL;
-			pthread_rwlock_unlock(&o->maps);
+			pthread_mutex_unlock(&o->maps);
 			while (gone) {
 				struct dta_store_object *next = gone->older;
 
 				dta_store_server_units(gone, &s->expired);
-				dta_store_server_object_free(o, gone, true);
+				dta_store_server_retire_object(o, gone);
 				gone = next;
 			}
 			return;
@@ -309,12 +309,12 @@ void dta_store_server_bound(struct dta_store_server *o, uint64_t max_bytes)
  * Checks the limit in advance. Sparse memory takes no space until it is written or zeroed, when it
  * is too late to refuse the resize.
  */
-static int within_bound(const struct dta_store_server *o, uint64_t need, char *error, size_t bytes)
+static int within_bound(struct dta_store_server *o, uint64_t need, char *error, size_t bytes)
 {
 	const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	const uint64_t max = o->max_bytes ? o->max_bytes : ram / 2;
 	const uint64_t left = o->config->directory ? UINT64_MAX : dta_limits_left(DTA_LIMIT_MEMORY);
-	uint64_t held = 0;
+	uint64_t held = dta_store_server_retired_bytes(o);
 
 	for (size_t i = 0; i < o->store_count; i++)
 		for (const struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
@@ -348,10 +348,11 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	for (at = s->objects; at; at = at->older)
 		n++;
 	if (n >= OBJECTS_MAX || s->zeroing)
-		return base_fail(
-			error, bytes, -EBUSY,
-			"store '%s': translators are still writing to its memory from before an earlier resize; try again later",
-			s->spec->name);
+		return base_fail(error, bytes, -EBUSY, "store '%s': %s; try again later",
+				 s->spec->name,
+				 s->zeroing ? "its memory is being zeroed, or filled from the peer"
+					    : "translators are still writing to its memory from "
+					      "before an earlier resize");
 	err = within_bound(o, dta_store_object_bytes(&c), error, bytes);
 	if (err)
 		return err;
@@ -373,10 +374,10 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	}
 	at->number = ++o->next_object;
 	set_epochs(s->objects, s->epoch, s->oldest, s->since_ns, SL_STATE_CLOSED);
-	pthread_rwlock_wrlock(&o->maps);
+	pthread_mutex_lock(&o->maps);
 	at->older = s->objects;
 	s->objects = at;
-	pthread_rwlock_unlock(&o->maps);
+	pthread_mutex_unlock(&o->maps);
 	s->spec->config.slots = slots;
 	s->epoch = s->oldest = c.first_epoch;
 	if (s->behind && o->catch_ns) {
@@ -388,7 +389,7 @@ static int resize_store(struct dta_store_server *o, struct dta_server_store *s, 
 	s->told_ns = base_now_ns();
 	s->overdue = false;
 	s->rotations++;
-	dta_store_server_notify_object(o, s);
+	dta_store_server_notify_object(o, s, true);
 	dta_store_server_notify_epoch(o, s);
 	return 0;
 }
@@ -466,8 +467,9 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.port != is->rdma.port || now->rdma.ib_port != is->rdma.ib_port ||
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
-	else if (o->host && dta_peer_is_far(is->peer) && !same_secret(now, is))
-		what = "the secret that a peer on another host needs"; /* its RDMA host keeps it */
+	else if (dta_peer_is_far(is->peer) && !same_secret(now, is))
+		/* Our RDMA host keeps it, and the loop uses it without holding the lock. */
+		what = "the secret that a peer on another host needs";
 	if (what)
 		return base_fail(error, bytes, -EINVAL, "%s: changing %s needs a restart", o->path,
 				 what);
@@ -522,7 +524,7 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 		err = resize_store(o, &o->stores[i], now->stores[i].config.slots, error, bytes);
 	if (err)
 		return err;
-	pthread_rwlock_wrlock(&o->maps);
+	pthread_mutex_lock(&o->maps);
 	for (size_t i = 0; i < now->store_count; i++) {
 		struct dta_server_store *s = &o->stores[i];
 
@@ -535,7 +537,7 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 		s->spec->epoch_ns = now->stores[i].epoch_ns;
 		s->due_ns = s->spec->epoch_ns ? base_now_ns() + s->spec->epoch_ns : 0;
 	}
-	pthread_rwlock_unlock(&o->maps);
+	pthread_mutex_unlock(&o->maps);
 	is->drain_ns = now->drain_ns;
 	SWAP(is->secret, now->secret);
 	SWAP(is->secret_bytes, now->secret_bytes);
@@ -543,11 +545,13 @@ static int apply_config(struct dta_store_server *o, struct dta_stores_config *no
 	SWAP(is->tenant_count, now->tenant_count);
 	/*
 	 * The old secret may be known to an attacker, who must neither stay connected nor receive
-	 * the new keys.
+	 * the new keys, nor write with an instance and rkeys that the old secret has disclosed.
 	 */
 	for (struct dta_server_conn *c = o->conns; revoked && c; c = c->next)
 		if (c->line && !c->local)
 			dta_store_server_disconnect(o, c, "the secret has changed");
+	if (revoked)
+		dta_store_server_rdma_renew(o);
 	dta_store_server_notify_tenants(o);
 	return 0;
 }
@@ -565,7 +569,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 	dta_store_server_wake(o);
 	pthread_mutex_unlock(&o->lock);
 	if (now)
-		dta_stores_config_free(now);
+		dta_store_server_retire_config(o, now);
 	if (err)
 		base_logf(BASE_WARN, "dta", "reload failed: %s", error);
 	else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * internal.h - declarations shared by the store server's files: server.c (lifetime and loop),
- * session.c (messages), epoch.c (epochs and sizes), rdma.c, json.c (status). Everything is
- * protected by `lock` unless stated otherwise.
+ * session.c (messages), epoch.c (epochs and sizes), hold.c (queries), rdma.c, json.c (status).
+ * Everything is protected by `lock` unless stated otherwise.
  */
 #ifndef SL_DTA_STORE_SERVER_INTERNAL_H
 #define SL_DTA_STORE_SERVER_INTERNAL_H
@@ -34,7 +34,7 @@ struct dta_store_server_units {
 
 struct dta_server_store {
 	struct dta_store_spec *spec;
-	/* newest first; changed only while `maps` is held for writing */
+	/* newest first; changed only while `maps` is held as well */
 	struct dta_store_object *objects;
 	/* epochs of the newest object, and the start time of the current epoch (CLOCK_REALTIME) */
 	uint64_t epoch, oldest, since_ns;
@@ -45,11 +45,12 @@ struct dta_server_store {
 	/* units in banks that were zeroed and in objects that were freed */
 	struct dta_store_server_units expired;
 	struct dta_store_server_units before; /* units in the store's files when they were opened */
-	uint64_t rotations, late;   /* late: number of rotations that waited for a translator */
-	uint64_t immediates;	    /* number received */
-	bool wanted, waiting;	    /* a rotation is due; a rotation is waiting for a translator */
-	uint64_t behind;	    /* the epoch after that of an unfilled gap; 0 means none */
-	bool zeroing;		    /* the loop is zeroing a bank without holding the lock */
+	uint64_t rotations, late; /* late: number of rotations that waited for a translator */
+	uint64_t immediates;	  /* number received */
+	bool wanted, waiting;	  /* a rotation is due; a rotation is waiting for a translator */
+	uint64_t behind;	  /* the epoch after that of an unfilled gap; 0 means none */
+	/* the loop is zeroing a bank, or reading from the peer, without holding the lock */
+	bool zeroing;
 	bool overdue;		    /* it was already logged that a translator exceeded drain_ns */
 	struct dta_success success; /* protected by `measuring` */
 	uint64_t measure_ns;	    /* earliest time of the next measurement, CLOCK_MONOTONIC */
@@ -140,8 +141,17 @@ struct dta_store_server {
 	pthread_t thread;
 	bool started, stopping;
 	pthread_mutex_t lock;
-	pthread_rwlock_t maps;	   /* taken after lock; queries take only this lock, for reading */
+	/*
+	 * Taken after lock, only for a few instructions. Queries take no other lock, and not while
+	 * they run.
+	 */
+	pthread_mutex_t maps;
 	pthread_mutex_t measuring; /* taken before maps, without holding lock */
+	/* hold.c, protected by `maps`; each list is ordered newest first */
+	struct dta_held *held;		  /* by queries that run */
+	struct dta_store_object *retired; /* freed when the queries that may use them have ended */
+	struct dta_stores_config *replaced; /* likewise */
+	uint64_t turn;			    /* number of retirements so far */
 	struct dta_server_store *stores;
 	size_t store_count;
 	uint32_t next_object;
@@ -168,10 +178,17 @@ struct dta_store_server {
 	int reload_fd; /* readable when a reload is requested (SIGHUP); or -1 */
 };
 
-/* session.c: reads a connection's messages. Returns false if it must be closed. */
+/*
+ * session.c: reads a connection's messages; releases the lock while it reads lists. Returns false
+ * if the connection must be closed.
+ */
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c);
-/* Announce a store's newest object, or its epoch, to all translators. */
-void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s);
+/*
+ * Announce a store's newest object, or its epoch, to all translators. empty: the object was just
+ * created.
+ */
+void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s,
+				    bool empty);
 void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s);
 /* Announces the rates and keys of all tenants to all translators. */
 void dta_store_server_notify_tenants(struct dta_store_server *o);
@@ -185,6 +202,15 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 void dta_store_server_forget(struct dta_server_known *k);
 /* Frees connections whose translators can no longer write. */
 void dta_store_server_reap(struct dta_store_server *o);
+
+/*
+ * hold.c: frees an object that is in no list any more, or a configuration that a reload has
+ * replaced, when the queries that may use it have ended. Nothing else may use it.
+ */
+void dta_store_server_retire_object(struct dta_store_server *o, struct dta_store_object *gone);
+void dta_store_server_retire_config(struct dta_store_server *o, struct dta_stores_config *gone);
+/* Returns the size of all retired objects that are not freed yet. */
+uint64_t dta_store_server_retired_bytes(struct dta_store_server *o);
 
 /* epoch.c: opens or creates a store's objects. */
 /* units; a bank with fewer than twice as many units is read completely */
@@ -225,6 +251,11 @@ int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t b
  * (CLOCK_MONOTONIC).
  */
 uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now);
+/*
+ * Makes the instance and all rkeys invalid that translators were ever told, by opening the device
+ * again with others. If that fails, dta_store_server_rdma_watch() retries.
+ */
+void dta_store_server_rdma_renew(struct dta_store_server *o);
 void dta_store_server_rdma_close(struct dta_store_server *o); /* call after all objects are freed */
 uint16_t dta_store_server_rdma_port(const struct dta_store_server *o);
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at);

@@ -324,13 +324,13 @@ json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)
 			logged = *held.keylog && dta_store_server_hold(o, held.keylog, &log);
 			dta_query_success(&held, logged ? &log : NULL, &s->success);
 			if (logged)
-				dta_store_server_release(o);
+				dta_store_server_release(o, &log);
 			took = base_now_ns() - began;
 			s->measure_ns = began +
 					(100 * took > 1000000000ull ? 100 * took : 1000000000ull);
 		}
 		load = dta_query_load_json(&held, &s->success);
-		dta_store_server_release(o);
+		dta_store_server_release(o, &held);
 	}
 	pthread_mutex_unlock(&o->measuring);
 	return load;

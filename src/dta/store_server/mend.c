@@ -30,7 +30,7 @@ static void mend_object(struct dta_store_server *o, struct dta_server_store *s,
 			  s->spec->name);
 	at->number = ++o->next_object;
 	if (at == s->objects)
-		dta_store_server_notify_object(o, s);
+		dta_store_server_notify_object(o, s, false);
 }
 
 void dta_store_server_mend(struct dta_store_server *o, bool urgent)

@@ -222,13 +222,14 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	for (size_t i = 0; i < o->store_count; i++)
 		if (o->stores[i].behind && !is_over(o, &o->stores[i]))
 			return o->catch_ns;
-	why = dta_peer_open(o->config, &p);
-	if (why)
-		return retry_later(o, why);
 	/* Prevents resizes while the lock is released. */
 	for (size_t i = 0; i < o->store_count; i++)
 		o->stores[i].zeroing = o->stores[i].behind != 0;
-	for (size_t i = 0; i < o->store_count && !p.failed; i++) {
+	/* A peer that hangs takes seconds. The settings that this uses change only by a restart. */
+	pthread_mutex_unlock(&o->lock);
+	why = dta_peer_open(o->config, &p);
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < o->store_count && !why && !p.failed; i++) {
 		struct dta_server_store *s = &o->stores[i];
 		struct dta_peer_store *from = s->behind ? find_like(&p, s) : NULL;
 		bool copied = false;
@@ -246,6 +247,8 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	}
 	for (size_t i = 0; i < o->store_count; i++)
 		o->stores[i].zeroing = false;
+	if (why)
+		return retry_later(o, why);
 	if (p.failed) {
 		retry_later(o, p.why);
 		dta_peer_close(&p);

@@ -158,17 +158,23 @@ static void unregister_all(struct dta_store_server *o)
 			dta_store_server_object_unregister(o, at);
 }
 
+/* Ends all use of the device, and disconnects the translators that use it for this reason. */
+static void device_close(struct dta_store_server *o, const char *why)
+{
+	for (struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
+			dta_store_server_disconnect(o, c, why);
+	dta_store_server_end_queues(o, NULL);
+	unregister_all(o);
+	dta_store_server_rdma_close(o);
+}
+
 static void device_lost(struct dta_store_server *o)
 {
 	o->devices_lost++;
 	base_logf(BASE_ERROR, "dta",
 		  "the RDMA device is gone: its translators stay disconnected until it returns");
-	for (struct dta_server_conn *c = o->conns; c; c = c->next)
-		if (c->line && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
-			dta_store_server_disconnect(o, c, "the RDMA device is gone");
-	dta_store_server_end_queues(o, NULL);
-	unregister_all(o);
-	dta_store_server_rdma_close(o);
+	device_close(o, "the RDMA device is gone");
 }
 
 int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
@@ -197,6 +203,21 @@ static bool reopen_device(struct dta_store_server *o)
 		return false;
 	base_logf(BASE_INFO, "dta", "the RDMA device is back");
 	return true;
+}
+
+void dta_store_server_rdma_renew(struct dta_store_server *o)
+{
+	char error[300];
+
+	if (!o->host)
+		return; /* when the device returns, everything is new anyway */
+	device_close(o, "the secret has changed");
+	dta_store_server_instance(o);
+	if (dta_store_server_rdma_open(o, error, sizeof(error)))
+		base_logf(BASE_ERROR, "dta",
+			  "%s: after a change of the secret, translators over RDMA stay "
+			  "disconnected until this succeeds",
+			  error);
 }
 
 uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now)

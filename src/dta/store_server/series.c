@@ -42,6 +42,6 @@ json_t *dta_store_server_series(struct dta_store_server *o, const struct dta_ser
 			json_object_set_new(j, "value", dta_query_number(value));
 		json_array_append_new(all, j);
 	}
-	dta_store_server_release(o);
+	dta_store_server_release(o, &held);
 	return all;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* server.c - the store server's lifetime, listeners and loop, and stores held by queries */
+/* server.c - the store server's lifetime, listeners and loop */
 #include "dta/store_server/internal.h"
 
 #include <errno.h>
@@ -245,6 +245,8 @@ static void add_connection(struct dta_store_server *o, size_t i)
 	dta_control_line_limit(c->line, DTA_CONTROL_FIRST_MAX);
 	c->pidfd = -1;
 	c->local = o->listener[i].local;
+	if (!c->local)
+		base_tcp_end_dead(fd); /* else it would keep its lane */
 	c->secured = !c->local && o->config->secret;
 	if (c->secured &&
 	    dta_control_line_tls(c->line, o->config->secret, o->config->secret_bytes, true)) {
@@ -369,7 +371,7 @@ struct dta_store_server *dta_store_server_new(const char *path, char *error, siz
 		return NULL;
 	}
 	pthread_mutex_init(&o->lock, NULL);
-	pthread_rwlock_init(&o->maps, NULL);
+	pthread_mutex_init(&o->maps, NULL);
 	pthread_mutex_init(&o->measuring, NULL);
 	o->reload_fd = -1;
 	o->began_ns = base_realtime_ns();
@@ -473,36 +475,10 @@ void dta_store_server_free(struct dta_store_server *o)
 	if (o->wake >= 0)
 		close(o->wake);
 	pthread_mutex_destroy(&o->measuring);
-	pthread_rwlock_destroy(&o->maps);
+	pthread_mutex_destroy(&o->maps);
 	pthread_mutex_destroy(&o->lock);
 	free(o->path);
 	free(o);
-}
-
-/* ---- queries ---- */
-
-bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct dta_held *held)
-{
-	const struct dta_server_store *s = dta_store_server_store(o, name);
-
-	*held = (struct dta_held){0};
-	if (!s)
-		return false;
-	pthread_rwlock_rdlock(&o->maps);
-	for (const struct dta_store_object *at = s->objects; at && held->count < DTA_HELD_MAX;
-	     at = at->older)
-		held->view[held->count++] = &at->view;
-	held->values = s->spec->values;
-	held->value_count = s->spec->value_count;
-	held->keylog = s->spec->keylog;
-	memcpy(held->layout, s->spec->layout, sizeof(held->layout));
-	held->since_ns = s->begins_ns;
-	return true;
-}
-
-void dta_store_server_release(struct dta_store_server *o)
-{
-	pthread_rwlock_unlock(&o->maps);
 }
 
 const char *dta_store_server_name(const struct dta_store_server *o, size_t i)

@@ -48,12 +48,12 @@ const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 /* ---- queries: may be called by any thread ---- */
 
 /*
- * Holds a store: its objects stay mapped until it is released. Hold it only briefly, because
- * resizing waits for it.
+ * Holds a store: its objects stay mapped until it is released. No thread waits for that, but memory
+ * that a resize has replaced is freed only then. The caller's *held must stay where it is.
  */
 /* Returns false if there is no such store. */
 bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct dta_held *held);
-void dta_store_server_release(struct dta_store_server *o);
+void dta_store_server_release(struct dta_store_server *o, struct dta_held *held);
 /* Returns the name of the i-th store, or NULL after the last. */
 const char *dta_store_server_name(const struct dta_store_server *o, size_t i);
 
@@ -87,8 +87,8 @@ json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)
  * Moves the store to an object with this many slots (columns; for append, blocks per ring),
  * starting with its next epoch. Older data stays readable for as many epochs as the store has.
  * Returns 0 if the resize has started; -ENOENT; -EINVAL with one line in error; -EBUSY if
- * translators still write to memory that would be freed; -ENOSPC if above the limit of
- * dta_store_server_bound(); or -ENOMEM.
+ * translators still write to memory that would be freed, or the store is being zeroed or filled;
+ * -ENOSPC if above the limit of dta_store_server_bound(); or -ENOMEM.
  */
 int dta_store_server_resize(struct dta_store_server *o, const char *name, uint64_t slots,
 			    char *error, size_t error_bytes);

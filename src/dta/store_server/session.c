@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/text.h"
 #include "dta/query/query.h"
 #include "dta/store_server/peer.h"
 #include "dta/translate/translate.h"
 
-#define MESSAGE_MAX 65536u /* longest message from a translator; an account has about 2 KiB */
+#define MESSAGE_MAX 65536u	/* longest message from a translator; an account has about 2 KiB */
+#define SCAN_NS	    50000000ull /* time limit for reading lanes while the lock is held */
 
 static const char *text_of(const json_t *m, const char *key)
 {
@@ -56,6 +58,8 @@ static bool refuse_connection(struct dta_server_conn *c, const char *why)
 void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
 				 const char *why)
 {
+	if (!c->line)
+		return;
 	if (why)
 		send_packed(c, -1, "{s:s,s:s}", "type", "bye", "why", why);
 	if (c->state == CONN_WELCOMED)
@@ -102,13 +106,14 @@ void dta_store_server_reap(struct dta_store_server *o)
 
 /* ---- stores ---- */
 
-static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane)
+static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane,
+			   struct base_budget *budget)
 {
 	json_t *all = json_array();
 
 	for (uint32_t list = 0; list < v->config->lists; list++)
-		json_array_append_new(all,
-				      json_integer((json_int_t)dta_append_next(v, list, lane)));
+		json_array_append_new(
+			all, json_integer((json_int_t)dta_append_next(v, list, lane, budget)));
 	return all;
 }
 
@@ -140,7 +145,8 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 	return sent;
 }
 
-static bool send_store(struct dta_server_conn *c, const struct dta_server_store *s)
+/* next: the next block of each list; NULL means that the lists are empty. */
+static bool send_store(struct dta_server_conn *c, const struct dta_server_store *s, json_t *next)
 {
 	const struct dta_store_object *at = s->objects;
 	const struct sl_store_config *config = at->view.config;
@@ -152,8 +158,8 @@ static bool send_store(struct dta_server_conn *c, const struct dta_server_store 
 		      (json_int_t)config->tenant, "store", (json_int_t)config->id, "name",
 		      s->spec->name, "object", (json_int_t)at->number, "epoch",
 		      (json_int_t)s->epoch, "config", bytes);
-	if (m && config->kind == SL_STORE_APPEND)
-		json_object_set_new(m, "next", next_blocks(&at->view, c->lane));
+	if (m && next)
+		json_object_set(m, "next", next);
 	return send_to(c, m, -1);
 }
 
@@ -165,14 +171,25 @@ static bool send_epoch(struct dta_server_conn *c, const struct dta_server_store 
 }
 
 /* A translator that misses one of these announcements learns of it when it reconnects. */
-void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s)
+void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s,
+				    bool empty)
 {
-	for (struct dta_server_conn *c = o->conns; c; c = c->next)
-		if (c->line && c->state == CONN_WELCOMED &&
-		    (!send_object(c, s->objects) || !send_store(c, s)))
+	/* What takes longer is found without the lock, when the translator reconnects. */
+	struct base_budget budget = {.end_ns = base_now_ns() + SCAN_NS, .samples = UINT64_MAX};
+	const bool scan = !empty && s->spec->config.kind == SL_STORE_APPEND;
+
+	for (struct dta_server_conn *c = o->conns; c; c = c->next) {
+		json_t *next;
+
+		if (!c->line || c->state != CONN_WELCOMED)
+			continue;
+		next = scan ? next_blocks(&s->objects->view, c->lane, &budget) : NULL;
+		if (budget.err || !send_object(c, s->objects) || !send_store(c, s, next))
 			dta_store_server_disconnect(o, c,
 						    "could not announce the new memory of a "
 						    "store");
+		json_decref(next);
+	}
 }
 
 void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s)
@@ -277,10 +294,17 @@ static int lane_for(struct dta_store_server *o, const char *name)
 	return best;
 }
 
-/*
- * Takes over the epochs that an earlier connection of the same process may still write to, and
- * drops other connections with the same name.
- */
+/* Drops other connections with the same name. */
+static void drop_namesakes(struct dta_store_server *o, struct dta_server_conn *c)
+{
+	for (struct dta_server_conn *old = o->conns; old; old = old->next)
+		if (old != c && old->line && old->state == CONN_WELCOMED &&
+		    !strcmp(old->name, c->name))
+			dta_store_server_disconnect(
+				o, old, "another translator connected with the same name");
+}
+
+/* Takes over the epochs that an earlier connection of the same process may still write to. */
 static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (size_t i = 0; i < o->store_count; i++)
@@ -288,9 +312,6 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 	for (struct dta_server_conn *old = o->conns; old; old = old->next) {
 		if (old == c || old->state != CONN_WELCOMED)
 			continue;
-		if (old->line && !strcmp(old->name, c->name))
-			dta_store_server_disconnect(
-				o, old, "another translator connected with the same name");
 		if (old->line || !c->local || !old->local || old->pid != c->pid ||
 		    !may_write(o, old) || strcmp(old->name, c->name))
 			continue;
@@ -301,23 +322,57 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 	}
 }
 
-static bool admit_translator(struct dta_store_server *o, struct dta_server_conn *c)
+/* Where a translator continues the lists of a store: their next blocks in one of its objects. */
+struct list_ends {
+	uint32_t object;
+	json_t *next;
+};
+
+/*
+ * Releases the lock while reading a lane, which may be large, and holds whatever a hostile
+ * translator wrote.
+ */
+static void find_ends(struct dta_store_server *o, uint32_t lane, struct list_ends *ends)
 {
-	int lane = lane_for(o, c->name);
+	for (size_t i = 0; i < o->store_count; i++) {
+		const struct dta_server_store *s = &o->stores[i];
+		struct dta_held held;
+
+		if (s->spec->config.kind != SL_STORE_APPEND ||
+		    !dta_store_server_hold(o, s->spec->name, &held))
+			continue;
+		ends[i].object = s->objects->number;
+		pthread_mutex_unlock(&o->lock);
+		ends[i].next = next_blocks(held.view[0], lane, NULL);
+		dta_store_server_release(o, &held);
+		pthread_mutex_lock(&o->lock);
+	}
+}
+
+/* Returns NULL, or why a translator with this output cannot be admitted. */
+static const char *why_no_output(const struct dta_store_server *o, const struct dta_server_conn *c)
+{
+	if (!strcmp(c->output, "shm"))
+		return c->local && c->pidfd >= 0
+			       ? NULL
+			       : "output shm requires the collector's unix socket";
+	if (o->host)
+		return NULL;
+	return o->config->rdma.enabled ? "the RDMA device is gone"
+				       : "this collector has no RDMA: set rdma in the stores file";
+}
+
+static bool welcome_translator(struct dta_store_server *o, struct dta_server_conn *c, int lane,
+			       const struct list_ends *ends)
+{
+	const char *why = why_no_output(o, c);
 	struct dta_server_known *k;
 
-	if (!strcmp(c->output, "shm") && (!c->local || c->pidfd < 0))
-		return refuse_connection(c, "output shm requires the collector's unix socket");
-	if (strcmp(c->output, "shm") && !o->host)
-		return refuse_connection(
-			c, o->config->rdma.enabled
-				   ? "the RDMA device is gone"
-				   : "this collector has no RDMA: set rdma in the stores file");
-	if (lane < 0)
-		return refuse_connection(
-			c, "no free lane: there are more translators than the stores have lanes");
-	/* repair first, so that the new translator gets no notifications about it */
-	dta_store_server_mend(o, true);
+	/* The lock was released: a reload may have closed the connection or the device. */
+	if (!c->line)
+		return false;
+	if (why)
+		return refuse_connection(c, why);
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
@@ -337,12 +392,38 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	    !send_tenants(o, c))
 		return false;
 	for (size_t i = 0; i < o->store_count; i++)
-		if (!send_object(c, o->stores[i].objects) || !send_store(c, &o->stores[i]) ||
+		/* An object from a resize meanwhile has empty lists. */
+		if (!send_object(c, o->stores[i].objects) ||
+		    !send_store(c, &o->stores[i],
+				ends[i].object == o->stores[i].objects->number ? ends[i].next
+									       : NULL) ||
 		    (c->acked[i] < o->stores[i].epoch && !send_epoch(c, &o->stores[i])))
 			return false;
 	base_logf(BASE_INFO, "dta", "translator admitted name=%s output=%s lane=%d", c->name,
 		  c->output, lane);
 	return send_packed(c, -1, "{s:s}", "type", "ready");
+}
+
+static bool admit_translator(struct dta_store_server *o, struct dta_server_conn *c)
+{
+	struct list_ends ends[DTA_STORES_MAX] = {0};
+	const char *why = why_no_output(o, c);
+	const int lane = lane_for(o, c->name);
+	bool fine;
+
+	if (why)
+		return refuse_connection(c, why);
+	if (lane < 0)
+		return refuse_connection(
+			c, "no free lane: there are more translators than the stores have lanes");
+	/* repair first, so that the new translator gets no notifications about it */
+	dta_store_server_mend(o, true);
+	drop_namesakes(o, c); /* they must not write to the lane any more */
+	find_ends(o, (uint32_t)lane, ends);
+	fine = welcome_translator(o, c, lane, ends);
+	for (size_t i = 0; i < o->store_count; i++)
+		json_decref(ends[i].next);
+	return fine;
 }
 
 /*

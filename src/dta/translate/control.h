@@ -30,7 +30,8 @@
  *   {"type":"welcome","version":3,"instance":N,"lane":L,"port":N}   verbs: port of RDMA-CM
  *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}   unix: with the object's descriptor
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
- *      "next":[...]}   sent again when it moves; append: the next block of each list in this lane
+ *      "next":[...]}   sent again when it moves; append: the next block of each list in this lane,
+ *      or none if all are 0
  *   {"type":"rotate","tenant":T,"store":S,"epoch":E}   answered by "rotated" within drain_ms
  *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R,"last":R,"until":NS,
  *      "key":HEX}],"required":true}   sent again when it changes. Keys replace all previous ones; a
