@@ -366,6 +366,53 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	make_flows_free(&small);
 }
 
+static void no_host_takes_all_flows_and_workloads(void **state)
+{
+	static const char *const both[] = {"one", "two"};
+	const struct collect_tables_opts tables = {
+		.groups = 16, .flows = 256, .period_ns = 10 * MS};
+	struct collect_collector_opts o = fast;
+	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
+	struct collect_collector *c;
+	struct make_flows many, few;
+	struct region_flow f;
+
+	(void)state;
+	o.agents = both;
+	o.agent_count = 2;
+	make_flows(&many, 512, 16, 9);
+	for (uint32_t i = 0; i < 300; i++) {
+		f = flow(i + 1, (uint16_t)(1000 + i));
+		f.open_ns = 2 * SECOND; /* not open before */
+		f.bytes_sent = 1;
+		make_flow(&many, i, &f);
+	}
+	make_flows_publish(&many, 300, SECOND);
+	put_flows(h[0], 0, 1, &many);
+	c = start_tables(&o, &tables);
+	WITHIN(3000, VALUE("sent_bytes_total", NULL) == 192);
+	assert_true(LOST("groups") == 192 - 12);
+	make_flows(&few, 512, 16, 10);
+	for (uint32_t i = 0; i < 100; i++) {
+		f = flow(i + 1, (uint16_t)(5000 + i % 2));
+		f.open_ns = 2 * SECOND;
+		f.bytes_sent = 1;
+		make_flow(&few, i, &f);
+	}
+	make_flows_publish(&few, 100, SECOND);
+	put_flows(h[1], 0, 1, &few);
+	/* The other host has half of the last quarter, which is a page of slots. */
+	WITHIN(3000, VALUE("sent_bytes_total", NULL) == 192 + 64);
+	assert_true(VALUE("sent_bytes_total", "port=\"5000\"") == 32);
+	assert_true(VALUE("sent_bytes_total", "port=\"5001\"") == 32);
+	/* What a table held is given back. */
+	mock_put_flows(h[0], 0, 1, many.mem, many.size, SL_STATE_RETIRED, 9);
+	WITHIN(3000, VALUE("sent_bytes_total", NULL) == 192 + 100);
+	collect_collector_free(c);
+	make_flows_free(&many);
+	make_flows_free(&few);
+}
+
 /* Puts connections to 20 remote ports into the slots: the higher the port, the more bytes. */
 static void put_ports(struct make_flows *m, uint64_t factor)
 {
@@ -970,6 +1017,7 @@ const struct CMUnitTest flows_tests[] = {
 	TEST(failed_connections_are_only_failures),
 	TEST(drops_a_lying_flow_table_by_cause),
 	TEST(workloads_beyond_the_bound_are_lumped),
+	TEST(no_host_takes_all_flows_and_workloads),
 	TEST(the_busiest_ports_have_names),
 	TEST(collectors_name_a_workload_alike),
 	TEST(dropped_segments_have_their_reason),

@@ -363,6 +363,54 @@ static uint64_t late_and_all(struct collect_collector *c)
 	return seen_now;
 }
 
+static int64_t clock_ahead_ns; /* of CLOCK_REALTIME, as the collector sees it */
+uint64_t __real_base_realtime_ns(void);
+uint64_t __wrap_base_realtime_ns(void);
+uint64_t __wrap_base_realtime_ns(void)
+{
+	return __real_base_realtime_ns() + (uint64_t)GET(clock_ahead_ns);
+}
+
+static void take_late_ns(const struct collect_layers_view *v, void *arg)
+{
+	if (!strcmp(v->port, "80"))
+		*(int64_t *)arg = v->late_ns;
+}
+
+/* Otherwise, the latest counts would be those since then until the clock has caught up. */
+static void late_layers_survive_a_clock_set_back(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct collect_collector *c;
+	int64_t late_ns = 0;
+	struct make_flows m;
+	struct table t;
+
+	(void)state;
+	__atomic_store_n(&clock_ahead_ns, 3600 * (int64_t)SECOND, __ATOMIC_RELAXED);
+	put_names(h, &m);
+	table_make(&t, SL_REGION_LAYERS, 5);
+	group(&t, 1, 1, SL_ROLE_SERVER, 80, 7);
+	used(&t, 2);
+	put_table(h, 1, 2, &t);
+	c = start_tables(&o, &often);
+	two_passes(h, 2);
+	CHANGE(h, count(&t, 1, SL_COUNT_REQUESTS, 6));
+	WITHIN(3000, late_and_all(c) == (6ull << 32 | 6));
+	WITHIN(3000, (collect_collector_layers(c, take_late_ns, &late_ns), late_ns > 0));
+	__atomic_store_n(&clock_ahead_ns, 0, __ATOMIC_RELAXED);
+	for (int i = 0; i < 5; i++)
+		two_passes(h, 2);
+	collect_collector_layers(c, take_late_ns, &late_ns);
+	assert_in_range(late_ns, 1, 60 * SECOND);
+	/* What was counted before is not within this time. */
+	assert_true(late_and_all(c) == 6);
+	collect_collector_free(c);
+	free(t.mem);
+	make_flows_free(&m);
+}
+
 static void layer_sums_outlive_the_agent(void **state)
 {
 	struct collect_collector_opts o = fast;
@@ -557,6 +605,7 @@ const struct CMUnitTest layers_tests[] = {
 	TEST(a_layer_table_that_changes_harms_no_other),
 	TEST(counts_layers_exactly_once),
 	TEST(layer_sums_outlive_the_agent),
+	TEST(late_layers_survive_a_clock_set_back),
 	TEST(task_time_belongs_to_its_cgroup),
 	TEST(drops_a_lying_layer_table_by_cause),
 	TEST(layer_sums_survive_tears),

@@ -8,7 +8,9 @@
 
 #include <sidelight/nic.h>
 
-#include "collect/tables/pair_latency.h"
+#include "collect/read/collector_internal.h"
+#include "collect/tables/internal.h"
+#include "collect/tables/segment_ring.h"
 #include "fixture.h"
 
 #define SECOND	1000000000ull
@@ -272,6 +274,149 @@ static void assigns_no_address_claimed_by_two_hosts(void **state)
 		free(r[i].mem);
 }
 
+/* A collector that does not run: the test passes its records. */
+static struct collect_collector *idle_collector(size_t hosts)
+{
+	static const char *const none[] = {NULL};
+	struct collect_collector_opts o = {.agents = none, .spare_hosts = hosts};
+	struct collect_collector *c;
+	char text[256];
+
+	c = collect_collector_new(&o, text, sizeof(text));
+	assert_non_null(c);
+	for (size_t i = 0; i < hosts; i++) {
+		snprintf(text, sizeof(text), "host-%zu", i);
+		assert_int_equal(collect_collector_add_host(c, text), i);
+	}
+	assert_int_equal(collect_tables_attach(c, &often), 0);
+	return c;
+}
+
+#define NOWHERE 999999u /* an address that no host has */
+
+struct sums {
+	uint64_t records, elsewhere;
+	size_t pairs, of_host[2]; /* of_host: pairs with host 0, and others with host 1 */
+};
+
+static void add_records(const struct collect_net_host_view *v, void *arg)
+{
+	struct sums *s = arg;
+
+	s->records += v->records;
+	s->elsewhere += v->elsewhere;
+}
+
+static void add_pair(const struct collect_net_pair_view *v, void *arg)
+{
+	struct sums *s = arg;
+
+	s->pairs++;
+	for (int i = 0; i < 2; i++)
+		s->of_host[i] += !strcmp(v->target[0], i ? "host-1" : "host-0");
+}
+
+static struct sums sums_of(struct collect_collector *c)
+{
+	struct sums s = {0};
+
+	collect_collector_net_hosts(c, add_records, &s);
+	collect_collector_pair_latency(c, add_pair, &s);
+	return s;
+}
+
+/* Passes a record of a segment that the host sent at this second, and waits until it is counted. */
+static void send_segment(struct collect_collector *c, size_t host, uint32_t from, uint32_t to,
+			 uint64_t second)
+{
+	static uint64_t number[128];
+	struct collect_tables *all = collect_collector_part(c, &collect_tables_part);
+	const size_t bytes = sizeof(struct collect_segment_batch) +
+			     sizeof(struct region_nic_record);
+	struct collect_segment_batch *b = calloc(1, bytes);
+	const uint64_t before = sums_of(c).records;
+
+	assert_non_null(b);
+	relaxed_add(c->memory, bytes);
+	b->host = host;
+	b->bytes = bytes;
+	b->begun_ns = b->over_ns = second * SECOND;
+	b->n = 1;
+	b->record[0] = (struct region_nic_record){
+		.number = number[host]++,
+		.time_ns = second * SECOND,
+		.flags = SL_NIC_OUT,
+		.source = {[8] = 1},
+		.destination = {[8] = 1},
+	};
+	b->to = number[host];
+	memcpy(b->record[0].source, &from, sizeof(from));
+	memcpy(b->record[0].destination, &to, sizeof(to));
+	collect_pair_latency_push(all->pair_latency, b);
+	WITHIN(3000, sums_of(c).records == before + 1);
+}
+
+static void unused_addresses_are_given_back(void **state)
+{
+	enum { ADDRESSES = 256 };
+	struct collect_collector *c = idle_collector(4);
+
+	(void)state;
+	for (uint32_t i = 0; i < ADDRESSES; i++)
+		send_segment(c, 0, 1000 + i, NOWHERE, 1000);
+	send_segment(c, 0, 1000, NOWHERE, 1050);
+	/* There is no place for another address. */
+	send_segment(c, 0, 5000, NOWHERE, 1050);
+	send_segment(c, 1, 1, 5000, 1050);
+	assert_int_equal(sums_of(c).pairs, 0);
+	/* Now there is, as most of them are unused. */
+	send_segment(c, 0, 5001, NOWHERE, 1071);
+	send_segment(c, 1, 1, 5001, 1071);
+	assert_int_equal(sums_of(c).pairs, 1);
+	send_segment(c, 2, 2, 1001, 1071);
+	assert_int_equal(sums_of(c).pairs, 1);
+	send_segment(c, 2, 2, 1000, 1071);
+	assert_int_equal(sums_of(c).pairs, 2);
+	/* An address that moves to another host leaves its place to the next one. */
+	for (uint32_t i = 0; i < ADDRESSES; i++)
+		send_segment(c, 0, 6000 + i, NOWHERE, 1072);
+	send_segment(c, 2, 6000, NOWHERE, 1083);
+	send_segment(c, 0, 7000, NOWHERE, 1083);
+	send_segment(c, 1, 1, 6000, 1083);
+	assert_int_equal(sums_of(c).pairs, 3);
+	send_segment(c, 3, 3, 7000, 1083);
+	assert_int_equal(sums_of(c).pairs, 4);
+	collect_collector_free(c);
+}
+
+static void no_host_takes_all_pairs(void **state)
+{
+	enum { HOSTS = 80, PAIRS = COLLECT_NET_PAIRS };
+	struct collect_collector *c = idle_collector(HOSTS);
+
+	(void)state;
+	for (uint32_t i = 0; i < HOSTS; i++)
+		send_segment(c, i, i, NOWHERE, 1000);
+	for (uint32_t i = 1; i <= PAIRS + 2; i++)
+		send_segment(c, 0, 0, i, 1001);
+	assert_int_equal(sums_of(c).of_host[0], PAIRS);
+	assert_int_equal(collect_collector_net_refused(c), 2);
+	/* Others have pairs, too, and keep them. */
+	for (uint32_t i = 70; i < 78; i++)
+		send_segment(c, i, i, i + 1, 1002);
+	for (uint32_t i = 1; i <= PAIRS; i++)
+		send_segment(c, 0, 0, i, 1003);
+	assert_int_equal(sums_of(c).pairs, PAIRS);
+	assert_int_equal(sums_of(c).of_host[0], PAIRS - 8);
+	/* Pairs of hosts that are not read any more are given back. */
+	for (uint32_t i = 1; i < HOSTS; i++)
+		send_segment(c, i, i, NOWHERE, 1070);
+	for (uint32_t i = 2; i <= 20; i++)
+		send_segment(c, 1, 1, i, 1070);
+	assert_int_equal(sums_of(c).of_host[1], 19);
+	collect_collector_free(c);
+}
+
 static void drops_a_lying_ring_by_cause(void **state)
 {
 	struct collect_collector_opts o = {
@@ -344,7 +489,12 @@ static void a_ring_that_changes_harms_no_other(void **state)
 }
 
 const struct CMUnitTest nets_tests[] = {
-	TEST(a_ring_that_changes_harms_no_other),   TEST(matches_segments_between_hosts_once),
-	TEST(overrun_ring_reports_what_is_missing), TEST(assigns_no_address_claimed_by_two_hosts),
-	TEST(drops_a_lying_ring_by_cause),	    {0},
+	TEST(a_ring_that_changes_harms_no_other),
+	TEST(matches_segments_between_hosts_once),
+	TEST(overrun_ring_reports_what_is_missing),
+	TEST(assigns_no_address_claimed_by_two_hosts),
+	TEST(drops_a_lying_ring_by_cause),
+	TEST(unused_addresses_are_given_back),
+	TEST(no_host_takes_all_pairs),
+	{0},
 };

@@ -342,6 +342,62 @@ static double shown_of(struct collect_collector *c, const char *pod)
 	return n;
 }
 
+static void retire_pod(struct mock_host *h, struct collect_collector *c, uint32_t index,
+		       struct pod *p, const struct region_tenant *who)
+{
+	const double before = self_value(c, "sidelight_collector_expired_regions_total", NULL);
+
+	put_as(h, index, index + 1, p, SL_STATE_RETIRED, who);
+	WITHIN(3000, self_value(c, "sidelight_collector_expired_regions_total", NULL) > before);
+	WITHIN(3000, collect_collector_turned(c));
+}
+
+static void no_tenant_takes_all_sums_of_ended_pods(void **state)
+{
+	enum { HOGS = 8, GOOD = HOGS, ROOT, PODS = ROOT + 2 };
+	static const unsigned int metrics[] = {[GOOD] = 64, [ROOT] = 200, [ROOT + 1] = 300};
+	struct mock_host *h = host_with_tenants(16);
+	const struct region_tenant *who[PODS];
+	struct collect_collector *c;
+	struct pod p[PODS];
+
+	(void)state;
+	for (unsigned int i = 0; i < PODS; i++) {
+		char labels[] = "pod\0evil-a";
+
+		if (i >= HOGS)
+			memcpy(labels + 4, i == GOOD ? "good" : "root", 4);
+		labels[9] = (char)('a' + i);
+		who[i] = i < HOGS ? &mallory : i == GOOD ? &alice : &root;
+		pod_make(&p[i], 7 + i, labels, sizeof(labels));
+		fill(&p[i], i < HOGS ? 100 : metrics[i]);
+		put_as(h, i, i + 1, &p[i], SL_STATE_LIVE, who[i]);
+	}
+	c = start(&(struct collect_collector_opts){
+		.period_ns = MS, .sum_processes = true, .retired_cells = 640});
+	WITHIN(3000, shown_of(c, "") == 800 + 64 + 500);
+	for (unsigned int i = 0; i < HOGS; i++)
+		retire_pod(h, c, i, &p[i], &mallory);
+	/* A stranger has at most half of what the reserve leaves, and loses its oldest sums. */
+	WITHIN(3000, shown_of(c, "evil") <= 280);
+	assert_true(shown_of(c, "evil-h") == 100);
+	assert_true(shown_of(c, "evil-a") == 0);
+	assert_true(self_value(c, "sidelight_collector_refused_total", "retired_sums") ==
+		    800 - shown_of(c, "evil"));
+	retire_pod(h, c, GOOD, &p[GOOD], &alice);
+	retire_pod(h, c, ROOT, &p[ROOT], &root);
+	WITHIN(3000, shown_of(c, "root-j") == 200);
+	/* All cells are in use: those with the most lose some. */
+	retire_pod(h, c, ROOT + 1, &p[ROOT + 1], &root);
+	WITHIN(3000, shown_of(c, "root-k") == 300);
+	assert_true(shown_of(c, "good") == 64);
+	assert_true(GET(c->retired_cells) <= 640);
+	WITHIN(3000, shown_of(c, "") == (double)GET(c->retired_cells));
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < PODS; i++)
+		make_free(&p[i].m);
+}
+
 static void no_tenant_takes_the_exposition(void **state)
 {
 	struct mock_host *h = host_with_tenants(16);
@@ -851,6 +907,7 @@ const struct CMUnitTest tenants_tests[] = {
 	TEST(equal_labels_of_tenants_stay_apart),
 	TEST(no_tenant_takes_all_series),
 	TEST(no_tenant_takes_the_exposition),
+	TEST(no_tenant_takes_all_sums_of_ended_pods),
 	TEST(ended_pods_leave_others_their_place),
 	TEST(no_tenant_delays_anothers_first_layout),
 	TEST(fair_parts_of_a_round),

@@ -123,7 +123,8 @@ static void only_what_an_old_pod_still_holds_is_published(void **state)
 	struct collect_trace_ring ring = busy; /* requests nothing */
 	struct region_info info = {.span_lines = LINES,
 				   .start_ns = base_realtime_ns() - 3600000000000};
-	struct collect_trace_pod p = {.ring = &ring, .rings = 1, .info = &info};
+	struct collect_trace_tenant tenant = {0};
+	struct collect_trace_pod p = {.tenant = &tenant, .ring = &ring, .rings = 1, .info = &info};
 
 	(void)state;
 	assert_non_null(t);
@@ -153,16 +154,18 @@ static void a_pod_raises_the_share_by_no_more_than_its_ring(void **state)
 	struct collect_tracer *t = calloc(1, sizeof(*t));
 	struct collect_trace_ring ring = busy;
 	struct region_info info = {.span_lines = LINES, .start_ns = base_realtime_ns()};
-	struct collect_trace_pod p = {.ring = &ring, .rings = 1, .info = &info};
+	struct collect_trace_tenant tenant = {0};
+	struct collect_trace_pod p = {.tenant = &tenant, .ring = &ring, .rings = 1, .info = &info};
 
 	(void)state;
 	assert_non_null(t);
 	t->o.bytes = 0.5;
 	for (uint64_t n = 1; n <= 3; n++) {
+		const uint64_t most = AHEAD + n * LINES / 2 * SL_LINE_SIZE;
+
 		take_head(t, &p, n * 1000 * LINES);
-		assert_true(collect_trace_may_read_spans(t, AHEAD + n * LINES / 2 * SL_LINE_SIZE));
-		assert_false(
-			collect_trace_may_read_spans(t, AHEAD + n * LINES / 2 * SL_LINE_SIZE + 1));
+		assert_true(collect_trace_may_read_spans(t, &p, most));
+		assert_false(collect_trace_may_read_spans(t, &p, most + 1));
 	}
 	assert_int_equal(t->stats.lines_published, 3000 * LINES);
 	/* No pod can have written that much by the first READ. */
@@ -173,11 +176,109 @@ static void a_pod_raises_the_share_by_no_more_than_its_ring(void **state)
 	free(t);
 }
 
+static uint64_t asked_of[3]; /* bytes by instance */
+
+int __wrap_collect_collector_fetch(struct collect_collector *c, uint64_t instance, uint64_t offset,
+				   uint32_t length, collect_fetch_fn *fn, void *arg);
+int __wrap_collect_collector_fetch(struct collect_collector *c, uint64_t instance, uint64_t offset,
+				   uint32_t length, collect_fetch_fn *fn, void *arg)
+{
+	struct collect_trace_part *part = arg;
+
+	(void)c, (void)offset, (void)fn;
+	asked_of[instance] += length;
+	collect_trace_request_free(part->request); /* never answered */
+	return 0;
+}
+
+/* Publishes as many lines as the ring has, and answers the READs that follow. */
+static void publish_ring(struct collect_tracer *t, struct collect_trace_pod *p)
+{
+	struct collect_trace_ring *g = p->ring;
+
+	take_head(t, p, g->head.lines + p->info->span_lines);
+	g->roots = g->head.roots;
+	g->index = g->head.index;
+	g->roots_busy = g->index_busy = false;
+}
+
+/* The index of many small traces costs more than their share. */
+static void roots_of_a_tenant_leave_others_their_share(void **state)
+{
+	enum { LINES = SL_SPAN_RING_MIN };
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+	struct collect_trace_ring ring[2] = {{.roots = 0}};
+	struct region_info info = {.span_lines = LINES, .start_ns = base_realtime_ns()};
+	struct collect_trace_tenant tenant[2] = {{.refs = 1}, {.refs = 1}};
+	struct collect_trace_pod p[2];
+
+	(void)state;
+	assert_non_null(t);
+	assert_true(base_table_init(&t->tenants));
+	t->o.bytes = 0.1;
+	for (uint32_t i = 0; i < 2; i++) {
+		p[i] = (struct collect_trace_pod){.refs = 1,
+						  .instance = 1 + i,
+						  .tenant = &tenant[i],
+						  .ring = &ring[i],
+						  .rings = 1,
+						  .info = &info};
+		base_table_add(&t->tenants, &tenant[i], i);
+	}
+	for (int i = 0; i < 1000; i++)
+		publish_ring(t, &p[0]);
+	asked_of[2] = 0;
+	for (int i = 0; i < 100; i++)
+		publish_ring(t, &p[1]);
+	/* Its roots and its index are an eighth and a sixteenth of its lines. */
+	assert_true(asked_of[2] >= 100ull * LINES * SL_LINE_SIZE / 11);
+	base_table_free(&t->tenants);
+	free(t);
+}
+
+static void pending_roots_of_a_tenant_leave_room(void **state)
+{
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+	struct collect_trace_request *r = calloc(1, sizeof(*r) + SL_LINE_SIZE);
+	struct collect_trace_tenant tenant[2] = {{.refs = 1}, {.refs = 1}};
+	struct collect_trace_ring ring[2] = {{.roots = 0}};
+	struct collect_trace_pod p[2];
+
+	(void)state;
+	assert_non_null(t);
+	assert_non_null(r);
+	for (uint32_t i = 0; i < 2; i++) {
+		p[i] = (struct collect_trace_pod){
+			.refs = 1, .tenant = &tenant[i], .ring = &ring[i]};
+		region_schema_init(&p[i].schema);
+	}
+	for (uint32_t n = 0; n <= TRACE_PENDING; n++) {
+		r->pod = &p[n == TRACE_PENDING];
+		r->number = r->pod->ring->roots;
+		r->count = 1;
+		memset(r->bytes, 0, SL_LINE_SIZE);
+		r->bytes[SL_SPAN_ROOT_TAG] = SL_SPAN_TAG_ROOT(r->number);
+		r->bytes[SL_SPAN_ROOT_TRACE_LO] = r->bytes[SL_SPAN_ROOT_SPAN] = 1;
+		r->bytes[7] = sl_sealed_check(r->bytes);
+		r->pod->ring->roots_tries = TRACE_TRIES; /* do not wait for missing names */
+		collect_trace_take_roots(t, r);
+	}
+	assert_in_range(tenant[0].pendings, TRACE_PENDING / 4, TRACE_PENDING / 2);
+	assert_int_equal(tenant[1].pendings, 1);
+	assert_int_equal(t->stats.lost_memory, TRACE_PENDING - tenant[0].pendings);
+	assert_int_equal(t->stats.lost_lies, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		region_schema_free(&p[i].schema);
+	free(r);
+	free(t);
+}
+
 /* The first READ tears the first or the second line of a span. */
 static void a_span_that_is_read_again_is_not_lost(void **state)
 {
 	struct collect_tracer *t = calloc(1, sizeof(*t));
-	struct collect_trace_pod p = {.instance = 7};
+	struct collect_trace_tenant tenant = {0};
+	struct collect_trace_pod p = {.tenant = &tenant, .instance = 7};
 	struct collect_trace_request *r = calloc(1, sizeof(*r) + 2 * SL_LINE_SIZE);
 	uint64_t *line = r->bytes;
 
@@ -215,6 +316,8 @@ int main(void)
 		cmocka_unit_test(a_root_whose_twin_is_none_is_root_no_more),
 		cmocka_unit_test(only_what_an_old_pod_still_holds_is_published),
 		cmocka_unit_test(a_pod_raises_the_share_by_no_more_than_its_ring),
+		cmocka_unit_test(roots_of_a_tenant_leave_others_their_share),
+		cmocka_unit_test(pending_roots_of_a_tenant_leave_room),
 		cmocka_unit_test(a_span_that_is_read_again_is_not_lost),
 	};
 

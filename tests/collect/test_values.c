@@ -137,6 +137,44 @@ static void sums_processes_with_the_expired(void **state)
 		make_free(&p[i].m);
 }
 
+/* A scrape must not see a counter fall while the service runs, nor the pods of last week for ever.
+ */
+static void sums_expire_after_their_last_process(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		pod_make(&p[i], 7 + i, i < 2 ? "pod\0p" : "pod\0q", sizeof("pod\0p"));
+		p[i].m.header->pid = 100 + i;
+		make_header_check(&p[i].m);
+		make_cell_set(&p[i].m, 1, counter(&p[i], "a_total", NULL, NULL), 10u + i);
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct collect_collector_opts){
+		.period_ns = MS, .sum_processes = true, .retired_ns = 1000 * MS});
+	WITHIN(3000, has(c, "a_total{pod=\"p\",host=\"node-1\"} 21"));
+	put(h, 0, 1, &p[0], SL_STATE_RETIRED);
+	put(h, 2, 3, &p[2], SL_STATE_RETIRED);
+	WITHIN(3000, GET(c->retired_cells) == 2);
+	WITHIN(5000, !mentions(c, "a_total{pod=\"q\""));
+	for (int i = 0; i < 300; i++) {
+		assert_true(has(c, "a_total{pod=\"p\",host=\"node-1\"} 21"));
+		usleep(10000);
+	}
+	assert_int_equal(GET(c->retired_cells), 1);
+	put(h, 1, 2, &p[1], SL_STATE_RETIRED);
+	WITHIN(5000, !mentions(c, "a_total{"));
+	assert_int_equal(GET(c->retired_cells), 0);
+	/* It is not an error. */
+	assert_true(self_value(c, "sidelight_collector_refused_total", "retired_sums") == 0);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 3; i++)
+		make_free(&p[i].m);
+}
+
 /* Each gauge states how it is combined over the processes of a service; the default is the sum. */
 static void combines_gauges_as_they_say(void **state)
 {
@@ -352,6 +390,7 @@ const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
 	TEST(adds_up_counters_of_one_process),
 	TEST(sums_processes_with_the_expired),
+	TEST(sums_expire_after_their_last_process),
 	TEST(combines_gauges_as_they_say),
 	TEST(keeps_and_counts_its_bounds),
 	TEST(refused_series_return_when_room_appears),

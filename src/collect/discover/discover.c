@@ -122,7 +122,7 @@ static void update_hosts(struct collect_discover *d)
 				continue;
 			}
 			if (!BASE_GROW(d->host, d->hosts, d->room))
-				return;
+				continue; /* the next query finds it again */
 			h = &d->host[d->hosts];
 			*h = (struct found_host){
 				.name = strdup(d->said[s].name[i]), .slot = -1, .known = true};

@@ -47,6 +47,12 @@ struct collect_collector_opts {
 	bool created;	    /* expose "_created" samples in OpenMetrics */
 	bool region_series; /* expose sidelight_region_* series for each region */
 	bool sum_processes; /* sum series with the same labels over processes */
+	/*
+	 * with sum_processes: how long the sums of ended processes are kept after the last process
+	 * of their group, 0 means 2 h; and their maximum number of cells, 0 means 4194304
+	 */
+	uint64_t retired_ns;
+	size_t retired_cells;
 	struct fabric_opts fabric;
 };
 

@@ -28,6 +28,8 @@ static void set_defaults(struct collect_collector_opts *o)
 	o->unwanted_ns = o->unwanted_ns ?: 600000000000;
 	o->max_regions = o->max_regions ?: 65536;
 	o->max_series = o->max_series ?: 4194304;
+	o->retired_ns = o->retired_ns ?: 7200000000000;
+	o->retired_cells = o->retired_cells ?: 4194304;
 }
 
 /* Returns the CPU that a worker is pinned to, or -1. */
@@ -117,7 +119,8 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
-	    !base_table_init(&c->retired) || collect_collector_attach(c, &collect_self_own_part, c))
+	    !base_table_init(&c->retired) || !base_table_init(&c->retired_groups) ||
+	    collect_collector_attach(c, &collect_self_own_part, c))
 		goto fail;
 	for (; c->hosts < opts->agent_count + opts->spare_hosts; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c,

@@ -58,8 +58,11 @@ struct collect_collector {
 	uint64_t index_due_ns;		/* when the next index is due; 0 means on startup */
 	struct collect_tenant *tenants; /* tenants whose schemas wait for a layout */
 	uint64_t build;
-	struct base_table retired;
+	struct base_table retired, retired_groups;
+	/* by the time at which they last had a process */
+	struct collect_retired_group *retired_oldest, *retired_newest;
 	size_t retired_cells;
+	uint64_t retired_due_ns; /* when to look for groups without a process again */
 	struct collect_ended *ended, **ended_end; /* oldest first; the place after the last one */
 	size_t ended_count, ended_bytes;
 	struct collect_defs defs;

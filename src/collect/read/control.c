@@ -292,6 +292,10 @@ void *collect_control_main(void *arg)
 				if (c->worker[i].ring.word)
 					collect_ring_trim(&c->worker[i].ring);
 			collect_ended_expire(c);
+			if (collect_retired_expire(c, now)) {
+				relaxed_store(c->dirty, true);
+				c->index_due_ns = BASE_MIN(c->index_due_ns, now);
+			}
 			if (c->departed >= DEPARTED && c->departed >= c->regions) {
 				malloc_trim(0);
 				c->departed = 0;

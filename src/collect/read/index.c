@@ -562,7 +562,147 @@ static bool any_twins(const struct collect_index *x)
 
 /* ---- sums of exited processes ---- */
 
-#define RETIRED_CELLS_MAX (4u << 20)
+#define RETIRED_LOOKS 64u /* looks for groups without a process per opts.retired_ns */
+
+/*
+ * The sums of one group: of processes whose labels are equal without the process. They are dropped
+ * together, so that no sum of a group falls while another stays.
+ */
+struct collect_retired_group {
+	struct base_node node;
+	struct collect_retired_group *older, *newer;
+	struct collect_label_set *labels;
+	struct collect_tenant *tenant; /* of the newest sum, which holds the reference */
+	struct collect_retired *sum;
+	uint64_t alive_ns; /* when the group last had a process */
+};
+
+static uint64_t group_hash(const struct collect_label_set *labels)
+{
+	return base_hash(0, labels->text, labels->text_bytes);
+}
+
+static struct collect_retired_group *group_find(const struct collect_collector *c,
+						const struct collect_label_set *labels)
+{
+	struct collect_retired_group *g = base_table_first(&c->retired_groups, group_hash(labels));
+
+	while (g && strcmp(g->labels->text, labels->text))
+		g = base_table_next(g);
+	return g;
+}
+
+static void group_unlink(struct collect_collector *c, struct collect_retired_group *g)
+{
+	*(g->older ? &g->older->newer : &c->retired_oldest) = g->newer;
+	*(g->newer ? &g->newer->older : &c->retired_newest) = g->older;
+}
+
+/* The group has a process, or had one until now. */
+static void group_link(struct collect_collector *c, struct collect_retired_group *g,
+		       uint64_t now_ns)
+{
+	g->alive_ns = now_ns;
+	g->newer = NULL;
+	g->older = c->retired_newest;
+	*(g->older ? &g->older->newer : &c->retired_oldest) = g;
+	c->retired_newest = g;
+}
+
+static void sum_link(struct collect_retired_group *g, struct collect_retired *t)
+{
+	t->at = &g->sum;
+	t->next = g->sum;
+	if (t->next)
+		t->next->at = &t->next;
+	g->sum = t;
+}
+
+static void sum_drop(struct collect_collector *c, struct collect_retired *t)
+{
+	*t->at = t->next;
+	if (t->next)
+		t->next->at = t->at;
+	c->retired_cells -= t->def->metric.cells;
+	t->tenant->retired_cells -= t->def->metric.cells;
+	base_table_remove(&c->retired, t);
+	retired_put(t, c);
+}
+
+/* Returns the number of sums. */
+static uint64_t group_drop(struct collect_collector *c, struct collect_retired_group *g)
+{
+	uint64_t sums = 0;
+
+	for (; g->sum; sums++)
+		sum_drop(c, g->sum);
+	group_unlink(c, g);
+	base_table_remove(&c->retired_groups, g);
+	relaxed_sub(c->memory, sizeof(*g));
+	collect_label_set_put(g->labels);
+	free(g);
+	return sums;
+}
+
+static struct collect_retired_group *group_of(struct collect_collector *c,
+					      struct collect_label_set *labels)
+{
+	struct collect_retired_group *g = group_find(c, labels);
+
+	if (g) {
+		group_unlink(c, g);
+	} else {
+		g = calloc(1, sizeof(*g));
+		if (!g)
+			return NULL;
+		relaxed_add(c->memory, sizeof(*g));
+		g->labels = collect_label_set_ref(labels);
+		base_table_add(&c->retired_groups, g, group_hash(labels));
+	}
+	group_link(c, g, base_now_ns());
+	return g;
+}
+
+/*
+ * Returns the group of the tenant that has been without a process for the longest time. NULL: of
+ * the tenant with the largest part.
+ */
+static struct collect_retired_group *oldest_group(const struct collect_collector *c,
+						  const struct collect_tenant *of)
+{
+	struct collect_retired_group *worst = NULL;
+
+	for (struct collect_retired_group *g = c->retired_oldest; g; g = g->newer) {
+		if (g->tenant && g->tenant == of)
+			return g;
+		if (!of && g->tenant &&
+		    (!worst || g->tenant->retired_cells > worst->tenant->retired_cells))
+			worst = g;
+	}
+	return worst;
+}
+
+/*
+ * Makes room for a new sum in group g. A tenant with a used-up share loses sums of its own; if all
+ * cells are in use, the tenant with the largest part loses some.
+ */
+static bool make_room(struct collect_collector *c, struct collect_tenant *t,
+		      const struct collect_retired_group *g, size_t cells)
+{
+	const size_t before = c->retired_cells;
+	const struct collect_tenant *of = !t->exempt && t->retired_cells ? t : NULL;
+
+	while (collect_tenant_room(t, c->opts.retired_cells, c->retired_cells, t->retired_cells) <
+		       cells &&
+	       before - c->retired_cells < cells) {
+		struct collect_retired_group *loser = oldest_group(c, of);
+
+		if (!loser || loser == g)
+			return false;
+		relaxed_add(c->retired_lost, group_drop(c, loser));
+	}
+	return true;
+}
 
 static uint64_t retired_hash(const struct collect_def *def, const struct collect_label_set *labels)
 {
@@ -643,13 +783,14 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 
 /* Makes a new object for each change, because the current index still refers to the old one. */
 static void retire_cells(struct collect_collector *c, struct collect_region *r,
-			 struct collect_def *def, const uint64_t *cell)
+			 struct collect_retired_group *g, struct collect_def *def,
+			 const uint64_t *cell)
 {
 	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
-	const bool room = old || c->retired_cells + def->metric.cells <= RETIRED_CELLS_MAX;
+	const bool room = old || make_room(c, r->tenant, g, def->metric.cells);
 
 	t = room ? calloc(1, bytes) : NULL;
 	if (!t) {
@@ -669,11 +810,12 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 			t->cell[i] = region_f64_bits((double)NAN);
 	if (old) {
 		collect_combine_cells(&def->metric, t->cell, old->cell);
-		base_table_remove(&c->retired, old);
-		retired_put(old, c);
-	} else {
-		c->retired_cells += def->metric.cells;
+		sum_drop(c, old);
 	}
+	c->retired_cells += def->metric.cells;
+	t->tenant->retired_cells += def->metric.cells;
+	g->tenant = t->tenant;
+	sum_link(g, t);
 	base_table_add(&c->retired, t, hash);
 }
 
@@ -692,14 +834,17 @@ static bool outlives_process(const struct collect_def *def)
 void collect_retire_region(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_snapshot *b = r->shown;
+	struct collect_retired_group *g;
 	uint64_t *cell;
 
 	/* The series of other publishers may come back in another region. */
 	if (!b || !r->group || r->origin)
 		return;
 	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
-	if (!cell) {
+	g = cell ? group_of(c, r->group) : NULL;
+	if (!g) {
 		relaxed_add(c->retired_lost, b->layout->columns);
+		free(cell);
 		return;
 	}
 	collect_snapshot_read(b, 0, b->layout->cells, cell);
@@ -707,16 +852,42 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 		struct collect_column *col = &b->layout->column[i];
 
 		if (!col->twin && !col->removed && outlives_process(col->def))
-			retire_cells(c, r, col->def, cell + col->cell);
+			retire_cells(c, r, g, col->def, cell + col->cell);
 	}
+	if (!g->sum)
+		group_drop(c, g);
 	free(cell);
+}
+
+bool collect_retired_expire(struct collect_collector *c, uint64_t now_ns)
+{
+	bool any = false;
+
+	if (!c->retired_oldest || now_ns < c->retired_due_ns)
+		return false;
+	c->retired_due_ns = now_ns + c->opts.retired_ns / RETIRED_LOOKS;
+	for (size_t i = 0; i < c->regions; i++) {
+		const struct collect_region *r = c->region[i];
+		struct collect_retired_group *g = r->group ? group_find(c, r->group) : NULL;
+
+		if (!g || g->alive_ns == now_ns)
+			continue;
+		group_unlink(c, g);
+		group_link(c, g, now_ns);
+	}
+	while (c->retired_oldest && now_ns - c->retired_oldest->alive_ns >= c->opts.retired_ns) {
+		group_drop(c, c->retired_oldest);
+		any = true;
+	}
+	return any;
 }
 
 void collect_retired_free(struct collect_collector *c)
 {
-	BASE_TABLE_EACH(&c->retired, n)
-		retired_put((struct collect_retired *)n, c);
+	while (c->retired_oldest)
+		group_drop(c, c->retired_oldest);
 	base_table_free(&c->retired);
+	base_table_free(&c->retired_groups);
 }
 
 static int retired_by_tenant(const void *a, const void *b)

@@ -8,9 +8,10 @@
 
 #include "collect/read/ended.h"
 
-/* The sum of a series over expired processes. Immutable. */
+/* The sum of a series over expired processes. Immutable, except for the places in lists. */
 struct collect_retired {
 	struct base_node node;
+	struct collect_retired **at, *next; /* place among the sums of its group; control only */
 	unsigned int refs;
 	struct collect_def *def; /* a reference is held */
 	struct collect_tenant *tenant;
@@ -95,6 +96,11 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 const char *collect_history_suffix(enum export_family_type type);
 /* Adds the counters of an expired region to the sums that outlive it. Control thread only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
+/*
+ * Drops the sums of the groups that have had no process for opts.retired_ns. Returns true if there
+ * were any. Control thread only.
+ */
+bool collect_retired_expire(struct collect_collector *c, uint64_t now_ns);
 void collect_retired_free(struct collect_collector *c);
 /* Returns true for types whose values stay in a sum after the process has exited. */
 static inline bool collect_counts(enum export_family_type type)

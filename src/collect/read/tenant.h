@@ -66,8 +66,10 @@ struct collect_tenant {
 	uint64_t first;	    /* smallest id of the tenant's entries, used as its age */
 	uint64_t left_out;  /* conflicts in the index being made */
 	size_t ended_bytes; /* memory of its ended regions (ended.h) */
-	uint64_t index_ns;  /* when the tenant may cause the next index */
-	bool indexes;	    /* the tenant needs another index */
+	/* cells in the sums of its ended processes */
+	size_t retired_cells;
+	uint64_t index_ns;			   /* when the tenant may cause the next index */
+	bool indexes;				   /* the tenant needs another index */
 	struct collect_region *build, **build_end; /* regions whose schemas wait for a layout */
 	struct collect_tenant *next;		   /* next tenant with waiting schemas */
 	uint64_t spent_ns;			   /* virtual time spent on the tenant's layouts */

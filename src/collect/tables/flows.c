@@ -92,8 +92,11 @@ static uint32_t reserve_pages(struct collect_tables *all, struct collect_flow_ta
 
 		if (p)
 			continue;
-		if (relaxed_add(all->flow_slots, FLOW_PAGE) + FLOW_PAGE > all->o.flows ||
-		    !(p = calloc(1, sizeof(*p)))) {
+		if (!collect_tables_take(all, &all->flow_slots, all->o.flows,
+					 (uint64_t)i * FLOW_PAGE, FLOW_PAGE))
+			return i * FLOW_PAGE;
+		p = calloc(1, sizeof(*p));
+		if (!p) {
 			relaxed_sub(all->flow_slots, FLOW_PAGE);
 			return i * FLOW_PAGE;
 		}

@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include "base/base.h"
+#include "collect/read/collector_internal.h"
 #include "collect/read/host.h"
 #include "collect/read/link.h"
 #include "collect/tables/tables.h"
@@ -57,6 +59,7 @@ struct collect_host_tables {
 	pthread_mutex_t lock;
 	struct collect_workload *workloads;
 	uint64_t workloads_ns; /* next time to look for idle workloads */
+	uint64_t groups;       /* the host's part of collect_tables.groups */
 	/* Read by any thread. */
 	struct collect_table_stats table_stats[TABLES];
 	struct collect_flow_stats flow_stats;
@@ -69,7 +72,25 @@ struct collect_tables {
 	struct collect_host_tables *host; /* indexed by host number */
 	struct collect_pair_latency *pair_latency;
 	uint64_t groups, flow_slots; /* groups and flow slots in use by all workers */
+	uint64_t flow_tables;	     /* number of hosts with a flow table */
 };
+
+/*
+ * Takes n more of a limit for a host that holds `held`. The last quarter of the limit is only for
+ * hosts that hold less than an equal part of it, so no host can leave another without any.
+ */
+static inline bool collect_tables_take(struct collect_tables *all, uint64_t *used, uint64_t limit,
+				       uint64_t held, uint64_t n)
+{
+	const uint64_t now = relaxed_add(*used, n) + n;
+	const uint64_t last = all->c->hosts > 1 ? limit / 4 : 0;
+	const uint64_t part = last / BASE_MAX(relaxed_load(all->flow_tables), 1u);
+
+	if (now <= limit - last || (now <= limit && held + n <= BASE_MAX(part, n)))
+		return true;
+	relaxed_sub(*used, n);
+	return false;
+}
 
 extern const struct collect_part collect_tables_part; /* tables.c */
 

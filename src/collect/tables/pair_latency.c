@@ -32,8 +32,11 @@
 #define PAIR_FLOWS	 16384u	      /* maximum concurrent connection directions per pair */
 #define PAIR_RECORDS	 (1u << 18)
 #define ADDRESSES_A_HOST 256u
-#define UNDECIDED_MAX	 4096u	     /* maximum records per host whose peer is not known yet */
-#define UNDECIDED_NS	 2000000000u /* how long such records are kept */
+/* a host with no place for an address or pair gives back those unused for this long */
+#define UNUSED_NS     60000000000u
+#define LOOK_NS	      10000000000u /* time between two searches for unused addresses */
+#define UNDECIDED_MAX 4096u	   /* maximum records per host whose peer is not known yet */
+#define UNDECIDED_NS  2000000000u  /* how long such records are kept */
 
 struct address {
 	uint8_t a[16];
@@ -49,7 +52,7 @@ struct host_state {
 	uint64_t heard;	  /* when the latest record was read, by the collector's clock */
 	uint64_t pass_ns; /* end of the last pass */
 	uint8_t boot_id[16];
-	uint32_t addresses;
+	uint32_t addresses, pairs;
 	struct undecided *undecided; /* records with an unknown peer, in order */
 	uint32_t undecideds;
 };
@@ -67,6 +70,7 @@ struct pair_latency_pair {
 	size_t host[2];
 	struct tcp_net_stat *stat;
 	bool begun[2], fresh[2];
+	uint64_t used_ns;  /* when the latest record of the pair was routed */
 	uint64_t end_ns;   /* end of the latest pass that has records of the pair */
 	uint64_t round_ns; /* end_ns when the pair last advanced */
 	uint64_t old_ns, middle_ns;
@@ -90,7 +94,8 @@ struct collect_pair_latency {
 	struct pair_latency_pair **pair;
 	size_t pairs;
 	uint64_t refused, count_ns;
-	bool learned; /* an address was learned since route_undecided() */
+	uint64_t unused_ns; /* when unused addresses may be looked for again */
+	bool learned;	    /* an address was learned since route_undecided() */
 };
 
 /* ---- addresses ---- */
@@ -108,6 +113,37 @@ static struct address *address_at(const struct collect_pair_latency *n, const ui
 	}
 }
 
+/*
+ * Empties place i. Later addresses of the same chain move up, so that a search still finds them
+ * (Knuth, The Art of Computer Programming, section 6.4, algorithm R).
+ */
+static void remove_address(struct collect_pair_latency *n, size_t i)
+{
+	const size_t mask = n->address_mask;
+
+	n->host[n->address[i].owner - 1].addresses--;
+	for (size_t k = (i + 1) & mask; n->address[k].owner; k = (k + 1) & mask) {
+		const size_t home = base_hash(0, n->address[k].a, 16) & mask;
+
+		if (((k - home) & mask) < ((k - i) & mask))
+			continue;
+		n->address[i] = n->address[k];
+		i = k;
+	}
+	n->address[i] = (struct address){0};
+}
+
+/* Pods come and go, so a host has more addresses over time than at a time. */
+static void forget_unused(struct collect_pair_latency *n, uint64_t now_ns)
+{
+	if (now_ns < n->unused_ns)
+		return;
+	n->unused_ns = now_ns + LOOK_NS;
+	for (size_t i = 0; i <= n->address_mask; i++)
+		while (n->address[i].owner && now_ns > n->address[i].owner_ns + UNUSED_NS)
+			remove_address(n, i);
+}
+
 /* Notes that the host sent from the address or received at it. */
 static void learn_address(struct collect_pair_latency *n, size_t host,
 			  const struct region_nic_record *r, uint64_t now_ns)
@@ -121,12 +157,23 @@ static void learn_address(struct collect_pair_latency *n, size_t host,
 		at->rival_ns = now_ns;
 		return;
 	}
-	if (!at->owner) {
-		if (n->host[host].addresses == ADDRESSES_A_HOST)
+	if (at->owner != name && n->host[host].addresses == ADDRESSES_A_HOST) {
+		forget_unused(n, now_ns);
+		at = address_at(n, a);
+		if (n->host[host].addresses == ADDRESSES_A_HOST) {
+			if (at->owner) /* it does not belong to that host any more */
+				remove_address(n, (size_t)(at - n->address));
 			return;
-		n->host[host].addresses++;
+		}
+	}
+	if (!at->owner) {
 		memcpy(at->a, a, 16);
 		n->learned = true;
+	}
+	if (at->owner != name) {
+		if (at->owner)
+			n->host[at->owner - 1].addresses--;
+		n->host[host].addresses++;
 	}
 	at->owner = name;
 	at->owner_ns = now_ns;
@@ -164,11 +211,51 @@ static void pair_free(struct pair_latency_pair *p)
 
 static void pair_remove(struct collect_pair_latency *n, size_t i)
 {
+	for (int s = 0; s < 2; s++)
+		n->host[n->pair[i]->host[s]].pairs--;
 	pair_free(n->pair[i]);
 	n->pair[i] = n->pair[--n->pairs];
 }
 
-static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t a, size_t b)
+static uint32_t pairs_held(const struct collect_pair_latency *n, size_t a, size_t b)
+{
+	return BASE_MAX(n->host[a].pairs, n->host[b].pairs);
+}
+
+/*
+ * Removes a pair that is unused, or one of whose hosts is not read any more; otherwise, the least
+ * recently used pair of the host with the most pairs, if it has more than this pair's hosts would
+ * have.
+ */
+static bool make_room(struct collect_pair_latency *n, size_t a, size_t b, uint64_t now_ns)
+{
+	uint32_t most = pairs_held(n, a, b) + 1;
+	size_t loser = n->pairs;
+
+	for (size_t i = 0; i < n->pairs; i++) {
+		const struct pair_latency_pair *p = n->pair[i];
+		const uint32_t held = pairs_held(n, p->host[0], p->host[1]);
+
+		if (now_ns > p->used_ns + UNUSED_NS ||
+		    now_ns > n->host[p->host[0]].pass_ns + UNUSED_NS ||
+		    now_ns > n->host[p->host[1]].pass_ns + UNUSED_NS) {
+			loser = i;
+			break;
+		}
+		if (held > most ||
+		    (held == most && loser < n->pairs && p->used_ns < n->pair[loser]->used_ns)) {
+			most = held;
+			loser = i;
+		}
+	}
+	if (loser == n->pairs)
+		return false;
+	pair_remove(n, loser);
+	return true;
+}
+
+static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t a, size_t b,
+					 uint64_t now_ns)
 {
 	const struct tcp_net_stat_opts o = {
 		.by = TCP_NET_BY_PORT,
@@ -183,7 +270,7 @@ static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t 
 	for (size_t i = 0; i < n->pairs; i++)
 		if (n->pair[i]->host[0] == a && n->pair[i]->host[1] == b)
 			return n->pair[i];
-	if (n->pairs == COLLECT_NET_PAIRS) {
+	if (n->pairs == COLLECT_NET_PAIRS && !make_room(n, a, b, now_ns)) {
 		n->refused++;
 		return NULL;
 	}
@@ -198,6 +285,8 @@ static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t 
 		pair_free(p);
 		return NULL;
 	}
+	n->host[a].pairs++;
+	n->host[b].pairs++;
 	n->pair[n->pairs++] = p;
 	return p;
 }
@@ -251,9 +340,10 @@ static bool route_record(struct collect_pair_latency *n, size_t host,
 
 	if (!owner_of(n, h, r, now_ns, &other, &known) || other == host)
 		return known;
-	p = pair_of(n, BASE_MIN(host, other), BASE_MAX(host, other));
+	p = pair_of(n, BASE_MIN(host, other), BASE_MAX(host, other), now_ns);
 	if (!p)
 		return true;
+	p->used_ns = now_ns;
 	side = host > other;
 	m = tcp_net_stat_match(p->stat);
 	if (!p->begun[side])

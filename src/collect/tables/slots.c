@@ -249,17 +249,24 @@ static bool shows_sums(const struct collect_link *l, const struct collect_slot_t
 
 /*
  * Saves earlier counts, so that quantiles of the last LAYER_WINDOW_NS can be computed from the
- * difference.
+ * difference. They are of no use once the clock was set back: the windows begin anew.
  */
 static void slide_windows(const struct collect_link *l)
 {
 	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
 		for (uint32_t i = 0; i < w->groups; i++) {
 			uint64_t *cell = collect_workload_cells(w, i);
+			int64_t since_ns;
 
-			if (w->group[i].part != WORKLOAD_LAYERS ||
-			    l->real_ns - (int64_t)cell[LAYER_MIDDLE_NS] < LAYER_WINDOW_NS)
+			if (w->group[i].part != WORKLOAD_LAYERS)
 				continue;
+			since_ns = l->real_ns - (int64_t)cell[LAYER_MIDDLE_NS];
+			if (since_ns >= 0 && since_ns < LAYER_WINDOW_NS)
+				continue;
+			if (since_ns < 0) {
+				memcpy(cell + LAYER_MIDDLE, cell, LAYER_SHOWN * sizeof(*cell));
+				cell[LAYER_MIDDLE_NS] = (uint64_t)l->real_ns;
+			}
 			memcpy(cell + LAYER_OLD, cell + LAYER_MIDDLE, LAYER_SHOWN * sizeof(*cell));
 			memcpy(cell + LAYER_MIDDLE, cell, LAYER_SHOWN * sizeof(*cell));
 			/* A new group has no earlier counts. */

@@ -55,6 +55,10 @@ static enum region_fault make_table(const struct collect_table_type *type,
 
 static void set_table(struct collect_host_tables *h, int i, struct collect_region *r)
 {
+	if (i == TABLE_FLOWS && r && !h->table[i].region)
+		relaxed_add(h->all->flow_tables, 1);
+	if (i == TABLE_FLOWS && !r && h->table[i].region)
+		relaxed_sub(h->all->flow_tables, 1);
 	pthread_mutex_lock(&h->lock);
 	h->table[i].region = r;
 	pthread_mutex_unlock(&h->lock);

@@ -33,12 +33,18 @@
 
 /* ---- workloads ---- */
 
-static bool take_group(struct collect_tables *all)
+static bool take_group(struct collect_host_tables *h)
 {
-	if (relaxed_add(all->groups, 1) < all->o.groups)
-		return true;
-	relaxed_sub(all->groups, 1);
-	return false;
+	if (!collect_tables_take(h->all, &h->all->groups, h->all->o.groups, h->groups, 1))
+		return false;
+	h->groups++;
+	return true;
+}
+
+static void give_group(struct collect_host_tables *h, bool held)
+{
+	h->groups -= held;
+	relaxed_sub(h->all->groups, held);
 }
 
 static uint64_t key_of(const struct collect_link *l, const struct collect_flow_owner *who)
@@ -216,7 +222,7 @@ static bool take_place(struct collect_link *l, struct collect_workload *w, uint8
 	if (held >= PORTS_MAX)
 		return false;
 	if (!w->held)
-		return take_group(collect_tables_of(l)->all);
+		return take_group(collect_tables_of(l));
 	w->held = false; /* the port takes over the workload's place */
 	return true;
 }
@@ -277,7 +283,7 @@ static struct collect_workload *in_group(struct collect_link *l, struct collect_
 	if (!find_rest(l, w, like, !like.port || (now && !like.named), group) ||
 	    (like.port && (like.named || w->groups < KNOWN_MAX) &&
 	     !add_group(l, w, &like, w->group[*group].at))) {
-		relaxed_sub(collect_tables_of(l)->all->groups, like.held);
+		give_group(collect_tables_of(l), like.held);
 		return NULL;
 	}
 	if (like.port)
@@ -401,7 +407,7 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 		.part = (uint8_t)part};
 	uint64_t key = key_of(l, who);
 	struct collect_workload *w = find_workload(l, key);
-	bool taken = !w && take_group(collect_tables_of(l)->all);
+	bool taken = !w && take_group(collect_tables_of(l));
 
 	if (!w && !taken) {
 		relaxed_bump(collect_tables_of(l)->flow_stats.other, 1);
@@ -410,7 +416,7 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 	if (!w) {
 		w = make_workload(l, who, key);
 		if (!w) {
-			relaxed_sub(collect_tables_of(l)->all->groups, 1);
+			give_group(collect_tables_of(l), true);
 			return collect_workload_other(l, part, role, group);
 		}
 		w->held = true; /* until a port takes over the place */
@@ -428,9 +434,9 @@ bool collect_workload_all_ports(struct collect_link *l, struct collect_workload 
 
 static void workload_free(struct collect_link *l, struct collect_workload *w)
 {
-	relaxed_sub(collect_tables_of(l)->all->groups, w->held);
+	give_group(collect_tables_of(l), w->held);
 	for (uint32_t i = 0; i < w->groups; i++)
-		relaxed_sub(collect_tables_of(l)->all->groups, w->group[i].held);
+		give_group(collect_tables_of(l), w->group[i].held);
 	relaxed_sub(l->c->memory, sizeof(*w) + w->cell_room * sizeof(*w->cell) +
 					  w->group_room * sizeof(*w->group));
 	collect_region_put(w->region);

@@ -150,9 +150,10 @@ void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_p
 		collect_trace_keep(t, root->trace_hi, root->trace_lo, reason, p);
 }
 
-void collect_trace_found_error(struct collect_tracer *t, const struct region_span_data *d)
+void collect_trace_found_error(struct collect_tracer *t, const struct collect_trace_pod *p,
+			       const struct region_span_data *d)
 {
-	if (!collect_trace_kept_find(t, d->trace_hi, d->trace_lo) && collect_trace_may_read(t) &&
+	if (!collect_trace_kept_find(t, d->trace_hi, d->trace_lo) && collect_trace_may_read(t, p) &&
 	    act_trace_afford(t->policy, ACT_TRACE_ERROR))
 		collect_trace_keep(t, d->trace_hi, d->trace_lo, ACT_TRACE_ERROR, NULL);
 }

@@ -9,8 +9,10 @@ void collect_trace_request_free(struct collect_trace_request *r)
 {
 	if (r->kept)
 		r->kept->outstanding--;
-	if (r->take == collect_trace_take_spans)
+	if (r->take == collect_trace_take_spans) {
 		r->t->asked -= r->length;
+		r->pod->tenant->asked -= r->length;
+	}
 	collect_trace_pod_put(r->pod);
 	free(r);
 }

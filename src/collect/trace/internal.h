@@ -82,9 +82,26 @@ struct collect_trace_ring {
 	uint8_t roots_tries, index_tries;
 };
 
+/*
+ * The publisher of pods. What it publishes pays for what is READ of it, so the traces of other
+ * tenants are not left out because of it.
+ */
+struct collect_trace_tenant {
+	struct base_node node; /* by a hash that no one can guess; equal hashes are one tenant */
+	unsigned int refs;     /* number of its pods */
+	bool exempt;	       /* trusted, or not known */
+	/* lines published, without those that were overwritten before their head was read */
+	uint64_t lines_due;
+	uint64_t moved; /* bytes of roots and index requested, and of spans READ */
+	uint64_t asked; /* bytes of spans in flight */
+	size_t pendings;
+};
+
 struct collect_trace_pod {
 	struct base_node node;
 	unsigned int refs; /* references held by the table, requests, runs and pending roots */
+	struct collect_tracer *t;
+	struct collect_trace_tenant *tenant;
 	uint64_t instance, mark;
 	uint64_t key; /* key of the pod's service for act/trace.h */
 	struct region_info *info;
@@ -143,12 +160,13 @@ collect_trace_take_fn collect_trace_take_heads;
 collect_trace_take_fn collect_trace_take_roots;
 collect_trace_take_fn collect_trace_take_index;
 
-/* Returns true if the share of bytes that may be READ is not used up. */
-bool collect_trace_may_read(const struct collect_tracer *t);
+/* Returns true if the share of bytes that may be READ of the pod's tenant is not used up. */
+bool collect_trace_may_read(const struct collect_tracer *t, const struct collect_trace_pod *p);
 /*
  * Returns true if the share has room for `bytes` of spans, regardless of the size of their trace.
  */
-bool collect_trace_may_read_spans(const struct collect_tracer *t, uint64_t bytes);
+bool collect_trace_may_read_spans(const struct collect_tracer *t, const struct collect_trace_pod *p,
+				  uint64_t bytes);
 
 /* ---- decide.c ---- */
 
@@ -163,7 +181,8 @@ void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_p
  * Called when a span with status error was found without its root: keeps the trace if the budget
  * allows.
  */
-void collect_trace_found_error(struct collect_tracer *t, const struct region_span_data *d);
+void collect_trace_found_error(struct collect_tracer *t, const struct collect_trace_pod *p,
+			       const struct region_span_data *d);
 /*
  * Attaches the trace to the anomalies of the pods that have one of these spans. since_ns: when the
  * trace was kept; complete: this is the last call for the trace. Called with the lock held. Returns
@@ -239,12 +258,10 @@ struct collect_tracer {
 	bool stop;
 
 	struct base_table pods; /* by instance */
+	struct base_table tenants;
 	uint64_t tick;
 	struct collect_trace_request *again; /* requests to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
-	uint64_t lines_asked;		     /* total bytes of roots and index requested */
-	/* lines published, without those that were overwritten before their head was read */
-	uint64_t lines_due;
 	struct collect_trace_run run[TRACE_RUNS];
 	struct region_span_data data; /* the span being parsed, which is too large for the stack */
 	uint64_t sequence;	      /* sequence of the next run; the first run is 1 */

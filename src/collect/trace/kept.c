@@ -99,7 +99,7 @@ static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 {
 	struct collect_trace_request *r = NULL;
 
-	if (run->pod && !collect_trace_may_read_spans(t, run->lines * SL_LINE_SIZE)) {
+	if (run->pod && !collect_trace_may_read_spans(t, run->pod, run->lines * SL_LINE_SIZE)) {
 		lose_lines(t, k, &t->stats.lost_bytes, run->lines);
 		return;
 	}
@@ -112,6 +112,7 @@ static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 		return;
 	}
 	t->asked += r->length;
+	r->pod->tenant->asked += r->length;
 	r->kept = k;
 	if (k)
 		k->outstanding++;
@@ -446,7 +447,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 
 	if (!k) {
 		if (d->status == SL_SPAN_ERROR)
-			collect_trace_found_error(t, d);
+			collect_trace_found_error(t, r->pod, d);
 		return;
 	}
 	/* The span belongs to another trace with the same hash. */
@@ -534,6 +535,7 @@ void collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_req
 		return;
 	}
 	t->stats.bytes_spans += r->status ? 0 : r->length;
+	r->pod->tenant->moved += r->status ? 0 : r->length;
 	for (uint32_t i = 0; i < r->count; i += n) {
 		n = 1;
 		if (is_done(r, i))

@@ -4,16 +4,45 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/trace/internal.h"
 
 #define RINGS_MAX 1024u
 
 _Static_assert(RINGS_MAX *SL_LINE_SIZE <= COLLECT_FETCH_MAX, "one fetch reads all heads");
 
+/* Returns a reference to the tenant of the region, or NULL if out of memory. */
+static struct collect_trace_tenant *tenant_of(struct collect_tracer *t,
+					      const struct collect_region_view *v)
+{
+	uint64_t hash = base_hash(base_hash_text(v->tenant.known, v->target), &v->tenant.key,
+				  sizeof(v->tenant.key));
+	struct collect_trace_tenant *whose = base_table_first(&t->tenants, hash);
+
+	if (!whose) {
+		whose = calloc(1, sizeof(*whose));
+		if (!whose)
+			return NULL;
+		whose->exempt = v->tenant.trusted || !v->tenant.known;
+		base_table_add(&t->tenants, whose, hash);
+	}
+	whose->refs++;
+	return whose;
+}
+
+static void tenant_put(struct collect_tracer *t, struct collect_trace_tenant *whose)
+{
+	if (!whose || --whose->refs)
+		return;
+	base_table_remove(&t->tenants, whose);
+	free(whose);
+}
+
 void collect_trace_pod_put(struct collect_trace_pod *p)
 {
 	if (--p->refs)
 		return;
+	tenant_put(p->t, p->tenant);
 	region_schema_free(&p->schema);
 	free(p->ring);
 	free(p->info);
@@ -127,9 +156,11 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p->rings = BASE_MIN(v->info->max_stripes, RINGS_MAX);
 	p->ring = calloc(p->rings, sizeof(*p->ring));
 	p->info = collect_region_info_copy(v->info);
+	p->t = t;
+	p->tenant = tenant_of(t, v);
 	p->refs = 1;
 	region_schema_init(&p->schema);
-	if (!p->ring || !p->info) {
+	if (!p->ring || !p->info || !p->tenant) {
 		collect_trace_pod_put(p);
 		return;
 	}

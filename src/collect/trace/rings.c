@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rings.c - the heads, roots and index of a pod's rings, and the table of runs */
 #include "base/base.h"
+#include "base/share.h"
 #include "collect/trace/internal.h"
 
-#define LINES_MAX   (COLLECT_FETCH_MAX / SL_LINE_SIZE)
-#define BYTES_AHEAD (256u << 10) /* bytes that may be READ beyond the share of published bytes */
+#define LINES_MAX (COLLECT_FETCH_MAX / SL_LINE_SIZE)
+/* bytes that may be READ beyond the share of published bytes, divided among the tenants */
+#define BYTES_AHEAD (256u << 10)
 #define ROOTS_UPTO  0.9 /* fraction of the share for roots; index and kept spans need the rest */
 #define FULL_HEADS  10u /* periods between two READs of the heads of unused rings */
 /* More lines than a host can write between two reads, even if it was unreachable in between. */
@@ -35,7 +37,7 @@ static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uin
 	r->number = from;
 	r->count = (uint32_t)count;
 	r->end = end;
-	t->lines_asked += r->length;
+	p->tenant->moved += r->length;
 	collect_trace_ask(r, roots ? region_span_root_at(p->info, ring, from)
 				   : region_span_index_at(p->info, ring, from));
 	return true;
@@ -54,12 +56,13 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 	return true;
 }
 
-/* Returns the number of bytes that may be READ now within this part of the share. */
-static uint64_t get_affordable(const struct collect_tracer *t, double part)
+/* Returns the number of bytes that may be READ now within this part of the tenant's share. */
+static uint64_t get_affordable(const struct collect_tracer *t,
+			       const struct collect_trace_tenant *whose, double part)
 {
-	const struct collect_tracer_stats *s = &t->stats;
-	double most = part * t->o.bytes * (double)t->lines_due * SL_LINE_SIZE + BYTES_AHEAD;
-	double moved = (double)(t->lines_asked + s->bytes_spans + t->asked);
+	double most = part * t->o.bytes * (double)whose->lines_due * SL_LINE_SIZE +
+		      BYTES_AHEAD / (double)BASE_MAX(t->tenants.count, 1u);
+	double moved = (double)(whose->moved + whose->asked);
 
 	if (!(t->o.bytes > 0))
 		return UINT64_MAX;
@@ -70,9 +73,11 @@ static uint64_t get_affordable(const struct collect_tracer *t, double part)
  * Skips the oldest roots if there are too many for the share: in small traces, roots make up to
  * half of the bytes. Errors are known from the index.
  */
-static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
+static void skip_roots(struct collect_tracer *t, const struct collect_trace_pod *p,
+		       struct collect_trace_ring *g)
 {
-	uint64_t due = g->head.roots - g->roots, may = get_affordable(t, ROOTS_UPTO) / SL_LINE_SIZE;
+	uint64_t due = g->head.roots - g->roots;
+	uint64_t may = get_affordable(t, p->tenant, ROOTS_UPTO) / SL_LINE_SIZE;
 
 	if (due <= may)
 		return;
@@ -81,14 +86,15 @@ static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 	g->roots_tries = 0;
 }
 
-bool collect_trace_may_read(const struct collect_tracer *t)
+bool collect_trace_may_read(const struct collect_tracer *t, const struct collect_trace_pod *p)
 {
-	return get_affordable(t, ROOTS_UPTO);
+	return get_affordable(t, p->tenant, ROOTS_UPTO);
 }
 
-bool collect_trace_may_read_spans(const struct collect_tracer *t, uint64_t bytes)
+bool collect_trace_may_read_spans(const struct collect_tracer *t, const struct collect_trace_pod *p,
+				  uint64_t bytes)
 {
-	return bytes <= get_affordable(t, 1);
+	return bytes <= get_affordable(t, p->tenant, 1);
 }
 
 static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)
@@ -100,7 +106,7 @@ static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint
 		if (skip_overrun(&g->roots, g->head.roots, SL_SPAN_ROOTS(lines),
 				 &t->stats.lost_roots))
 			g->roots_tries = 0;
-		skip_roots(t, g);
+		skip_roots(t, p, g);
 	}
 	if (!g->roots_busy && g->head.roots > g->roots)
 		g->roots_busy = ask_lines(t, p, i, collect_trace_take_roots, g->roots,
@@ -193,7 +199,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 		 * Lines that were overwritten meanwhile cannot be READ. If they counted, a pod
 		 * could raise the number of bytes that may be READ at will.
 		 */
-		t->lines_due += BASE_MIN(head.lines - g->head.lines, p->info->span_lines);
+		p->tenant->lines_due += BASE_MIN(head.lines - g->head.lines, p->info->span_lines);
 		g->known = true;
 		g->head = head;
 		if (head.lines && i >= p->rings_used)
@@ -214,6 +220,15 @@ static bool read_again(struct collect_tracer *t, enum region_span_line line, uin
 		return true;
 	++*(unfinished || line == REGION_SPAN_LINE_LATE ? lost : &t->stats.lost_lies);
 	return false;
+}
+
+/* Returns true if one more root of the tenant may wait for its decision. */
+static bool may_wait(const struct collect_tracer *t, const struct collect_trace_tenant *whose)
+{
+	const struct base_share all = {TRACE_PENDING, t->pendings,
+				       TRACE_PENDING / BASE_SHARE_RESERVE};
+
+	return base_share_may(&all, whose->pendings, 1, whose->exempt);
 }
 
 void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r)
@@ -239,12 +254,13 @@ void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_req
 			g->roots_tries++;
 			return;
 		}
-		if (t->pendings == TRACE_PENDING) {
+		if (!may_wait(t, r->pod->tenant)) {
 			t->stats.lost_memory++;
 			continue;
 		}
 		t->stats.roots++;
 		t->pending[t->pendings++] = (struct collect_trace_pending){r->pod, name, root};
+		r->pod->tenant->pendings++;
 		r->pod->refs++;
 	}
 }

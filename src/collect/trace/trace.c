@@ -36,6 +36,7 @@ static void run_period(struct collect_tracer *t)
 	collect_trace_pods_look(t);
 	for (size_t i = 0; i < n; i++) {
 		collect_trace_decide(t, &t->pending[i]);
+		t->pending[i].pod->tenant->pendings--;
 		collect_trace_pod_put(t->pending[i].pod);
 	}
 	memmove(t->pending, t->pending + n, (t->pendings - n) * sizeof(*t->pending));
@@ -131,7 +132,8 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_mutex_init(&t->lock, NULL);
 	base_cond_init(&t->queue_filled);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	if (!t->policy || !base_table_init(&t->pods) || !base_table_init(&t->by_id))
+	if (!t->policy || !base_table_init(&t->pods) || !base_table_init(&t->tenants) ||
+	    !base_table_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -201,6 +203,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
 	base_table_free(&t->pods);
+	base_table_free(&t->tenants);
 	base_table_free(&t->by_id);
 	free(t);
 }
