@@ -6,19 +6,24 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support/test.h"
+#include "support/folder.h"
 #include "dta/translate/control.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/translate/internal.h"
 #include "dta/io/input.h"
 #include "dta/io/xdp.h"
+#include "fabric/lookup.h"
 
 /* ---- captured files ---- */
 
@@ -461,6 +466,200 @@ static void replicas_of_a_report_take_one_token(void **state)
 	dta_rates_free(rates);
 }
 
+/* ---- collectors that this test plays ---- */
+
+struct collector {
+	char at[64];
+	int listener;
+	struct dta_control_line *line;
+};
+
+static void listen_as(struct collector *c, const char *name)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", test_folder, name);
+	snprintf(c->at, sizeof(c->at), "unix:%s", a.sun_path);
+	c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(c->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(c->listener, 8), 0);
+}
+
+/* Drives a client until this collector has read a message of a type, which is returned. */
+static json_t *heard(struct dta_client *client, struct collector *c, const char *type)
+{
+	json_t *m;
+	int fd;
+
+	for (int i = 0; i < 10000; i++) {
+		dta_client_drive(client, base_now_ns());
+		if (!c->line && (fd = accept(c->listener, NULL, NULL)) >= 0)
+			c->line = dta_control_line_new(fd);
+		while (c->line && (m = dta_control_line_read(c->line, &fd))) {
+			if (!strcmp(json_string_value(json_object_get(m, "type")), type))
+				return m;
+			json_decref(m);
+		}
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	fail_msg("no %s at %s", type, c->at);
+	return NULL;
+}
+
+/* Admits a client that connects. */
+static void admit(struct dta_client *client, struct collector *c)
+{
+	json_decref(heard(client, c, "hello"));
+	dta_control_line_write(c->line,
+			       json_pack("{s:s,s:i,s:i,s:i,s:i}", "type", "welcome", "version",
+					 DTA_CONTROL_VERSION, "instance", 1, "lane", 0, "port", 0),
+			       -1);
+	dta_control_line_write(c->line, json_pack("{s:s}", "type", "ready"), -1);
+	for (int i = 0; i < 10000 && !dta_client_ready(client); i++) {
+		dta_client_drive(client, base_now_ns());
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_true(dta_client_ready(client));
+}
+
+static void cut(struct collector *c)
+{
+	dta_control_line_free(c->line);
+	c->line = NULL;
+}
+
+/* Sends the accounts; what this collector was told. */
+static struct dta_translate_account told(struct dta_worker *w, uint32_t i, struct collector *c)
+{
+	struct dta_translate_account a;
+	json_t *m = heard(w->client[i], c, "account");
+
+	dta_account_of_json(m, &a);
+	json_decref(m);
+	return a;
+}
+
+/* What the resolver says. */
+static struct {
+	int code;
+	struct sockaddr_storage to;
+} resolver;
+
+int __wrap_fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
+			 struct sockaddr_storage *to);
+
+int __wrap_fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
+			 struct sockaddr_storage *to)
+{
+	(void)l;
+	assert_string_equal(host, "localhost");
+	assert_int_equal(atoi(service), ntohs(((struct sockaddr_in *)&resolver.to)->sin_port));
+	*to = resolver.to;
+	return resolver.code;
+}
+
+/* Listens at 127.0.0.HOST, which is what the resolver says from now on. */
+static void listen_at(struct collector *c, uint8_t host, uint16_t port)
+{
+	struct sockaddr_in *at = (struct sockaddr_in *)&resolver.to;
+	socklen_t bytes = sizeof(*at);
+
+	*at = (struct sockaddr_in){.sin_family = AF_INET,
+				   .sin_port = htons(port),
+				   .sin_addr.s_addr = htonl(0x7f000000u + host)};
+	c->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(c->listener, (struct sockaddr *)at, bytes), 0);
+	assert_int_equal(listen(c->listener, 8), 0);
+	assert_int_equal(getsockname(c->listener, (struct sockaddr *)at, &bytes), 0);
+	snprintf(c->at, sizeof(c->at), "localhost:%u", ntohs(at->sin_port));
+}
+
+/* It got another address, as a pod or a virtual machine does. */
+static void a_collector_that_moved_is_found_again(void **state)
+{
+	struct collector before = {0}, after = {0};
+	const struct dta_client_opts opts = {
+		.collector = before.at, .name = "t", .output = DTA_CLIENT_RAW};
+	struct dta_client *client;
+	char error[256];
+
+	(void)state;
+	listen_at(&before, 1, 0);
+	client = dta_client_new(&opts, error, sizeof(error));
+	if (!client)
+		fail_msg("%s", error);
+	json_decref(heard(client, &before, "hello"));
+	cut(&before);
+	close(before.listener);
+	listen_at(&after, 2, ntohs(((struct sockaddr_in *)&resolver.to)->sin_port));
+	json_decref(heard(client, &after, "hello"));
+	/* It restarts where it was, while the resolver fails, or does not answer. */
+	for (int i = 0; i < 2; i++) {
+		resolver.code = i ? EAI_INPROGRESS : EAI_AGAIN;
+		cut(&after);
+		json_decref(heard(client, &after, "hello"));
+	}
+	dta_client_free(client);
+	cut(&after);
+	close(after.listener);
+}
+
+/* While one is cut off, another gets the new counts, but not those that the first one keeps. */
+static void counts_are_at_one_collector_after_a_cut(void **state)
+{
+	struct collector c[2] = {0};
+	const char *names[] = {c[0].at, c[1].at};
+	const struct dta_translate_opts opts = {
+		.collectors = names, .n_collectors = 2, .name = "t"};
+	struct dta_translate_account a, b;
+	struct dta_worker *w;
+	char error[256];
+
+	(void)state;
+	listen_as(&c[0], "a");
+	listen_as(&c[1], "b");
+	w = dta_worker_new(&opts, "t", NULL, 0, error, sizeof(error));
+	if (!w)
+		fail_msg("%s", error);
+	admit(w->client[0], &c[0]);
+	admit(w->client[1], &c[1]);
+	w->up = 3;
+	w->account.packets = 10;
+	w->account.refused_tenant = 5; /* stands for one that may decrease, as reports lost do */
+	dta_worker_notify(w);
+	assert_int_equal(told(w, 0, &c[0]).packets, 10);
+	assert_int_equal(told(w, 1, &c[1]).packets, 0);
+	cut(&c[0]);
+	for (int i = 0; i < 10000 && dta_client_welcomed(w->client[0]); i++)
+		dta_client_drive(w->client[0], base_now_ns());
+	w->up = 2;
+	w->account.packets = 15;
+	w->account.refused_tenant = 3;
+	dta_worker_notify(w);
+	b = told(w, 1, &c[1]);
+	assert_int_equal(b.packets, 5);
+	assert_int_equal(b.refused_tenant, 0);
+	/* None is up: the first that returns is told. */
+	w->up = 0;
+	w->account.packets = 16;
+	dta_worker_notify(w);
+	admit(w->client[0], &c[0]);
+	w->up = 3;
+	w->account.packets = 18;
+	dta_worker_notify(w);
+	a = told(w, 0, &c[0]);
+	b = told(w, 1, &c[1]);
+	b = told(w, 1, &c[1]); /* the account from when none was up is the first */
+	assert_int_equal(a.packets, 13);
+	assert_int_equal(a.refused_tenant, 3);
+	assert_int_equal(b.packets, 5);
+	dta_worker_free(w);
+	for (int i = 0; i < 2; i++) {
+		cut(&c[i]);
+		close(c[i].listener);
+	}
+}
+
 /* ---- tenants ---- */
 
 /* Whether reporter 5 of tenant 7 may sign with key number n, or without a key if n is 0. */
@@ -531,6 +730,139 @@ static void a_key_counts_if_all_collectors_have_it(void **state)
 	dta_tenants_set(t, 1, 3, 7, &(struct dta_tenant_says){0});
 	assert_false(may_sign(t, 0, 50));
 	dta_tenants_free(t);
+}
+
+static void wait_signs(struct dta_client *client, struct dta_tenants *t, uint8_t n, bool may)
+{
+	for (int i = 0; i < 1000 && may_sign(t, n, 50) != may; i++) {
+		dta_client_drive(client, base_now_ns());
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_int_equal(may_sign(t, n, 50), may);
+}
+
+static size_t no_memory; /* for arrays of elements of this size */
+
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return no_memory && bytes == no_memory ? NULL : __real_calloc(n, bytes);
+}
+
+/* The old key may have been withdrawn. */
+static void keys_that_find_no_memory_leave_no_old_one(void **state)
+{
+	static const char first[] = "01000000000000000000000000000000",
+			  second[] = "02000000000000000000000000000000";
+	static const char *const names[] = {"a", "b"};
+	const struct dta_key_spec other = {.key = {1}};
+	struct dta_tenants *t = dta_tenants_new(names, 2, NULL);
+	struct collector c = {0};
+	const struct dta_client_opts opts = {.collector = c.at, .name = "t", .tenants = t};
+	struct dta_client *client;
+	char error[256];
+
+	(void)state;
+	assert_non_null(t);
+	listen_as(&c, "keys");
+	client = dta_client_new(&opts, error, sizeof(error));
+	assert_non_null(client);
+	admit(client, &c);
+	say_keys(t, 1, 1, &other, 1); /* this collector does not know yet */
+	for (int i = 0; i < 3; i++) {
+		no_memory = i == 1 ? sizeof(struct dta_key_spec) : 0;
+		dta_control_line_write(c.line,
+				       json_pack("{s:s,s:i,s:[{s:s}]}", "type", "tenant", "tenant",
+						 7, "keys", "key", first),
+				       -1);
+		wait_signs(client, t, 1, i != 1);
+	}
+	/* It is not withdrawn by a message that is wrong. */
+	for (int i = 0; i < 2; i++) {
+		dta_control_line_write(c.line,
+				       json_pack("{s:s,s:i,s:i,s:[{s:s}]}", "type", "tenant",
+						 "tenant", 7, "rate", i, "keys", "key",
+						 i ? second : "wrong"),
+				       -1);
+		if (!i)
+			for (int k = 0; k < 100; k++)
+				dta_client_drive(client, base_now_ns());
+		wait_signs(client, t, 1, !i);
+	}
+	dta_client_free(client);
+	dta_tenants_free(t);
+	cut(&c);
+	close(c.listener);
+}
+
+/* ---- the list of exporters ---- */
+
+/* A datagram of 10.A.B.C, at a time in milliseconds. */
+static void export_from(struct dta_exporter_list *l, uint32_t from, uint64_t ms)
+{
+	struct dta_datagram d = {.address.s6_addr = {[10] = 0xff, 0xff, 10}};
+	const struct dta_device_stats none = {0}, one = {.datagrams = 1};
+	const struct dta_map_stats map = {0};
+
+	for (int i = 0; i < 3; i++)
+		d.address.s6_addr[15 - i] = (uint8_t)(from >> 8 * i);
+	dta_exporter_list_before(l, &none, &map);
+	dta_exporter_list_after(l, &d, &one, &map, (ms + 1000000) * 1000000);
+}
+
+/* Returns the value of an address in the list, -1 if it is not there. *all: datagrams of all. */
+static json_int_t value_of(struct dta_exporter_list *l, const char *address, const char *key,
+			   json_int_t *all)
+{
+	json_t *list = json_array(), *j;
+	json_int_t value = -1;
+	size_t i;
+
+	dta_exporter_list_json(list, l, 1);
+	*all = 0;
+	json_array_foreach(list, i, j)
+	{
+		*all += json_integer_value(json_object_get(j, "datagrams"));
+		if (!strcmp(json_string_value(json_object_get(j, "address")), address))
+			value = json_integer_value(json_object_get(j, key));
+	}
+	json_decref(list);
+	return value;
+}
+
+static void forged_exporters_keep_no_entry(void **state)
+{
+	struct dta_exporter_list *l = dta_exporter_list_new(DTA_DEVICE_IPFIX);
+	json_int_t all;
+
+	(void)state;
+	assert_non_null(l);
+	/* One that lives, and a flood of addresses with one datagram each. */
+	export_from(l, 1, 0);
+	export_from(l, 1, 10000);
+	for (uint32_t i = 0; i < 5000; i++)
+		export_from(l, 100000 + i, 10000 + i);
+	export_from(l, 1, 15000);
+	assert_int_equal(value_of(l, "10.0.0.1", "datagrams", &all), 3);
+	assert_int_equal(value_of(l, "other", "evicted", &all), 5001 - DTA_EXPORTERS_LISTED);
+	assert_int_equal(all, 5003);
+	/* A new device has a name, and the whole list if it is silent. */
+	export_from(l, 2, 16000);
+	assert_int_equal(value_of(l, "10.0.0.2", "datagrams", &all), 1);
+	for (uint64_t ms = 20000; ms <= 40000; ms += 20000)
+		for (uint32_t i = 1; i <= DTA_EXPORTERS_LISTED; i++)
+			export_from(l, i, ms);
+	export_from(l, 999, 41000); /* all are proven and live */
+	assert_int_equal(value_of(l, "10.0.3.231", "datagrams", &all), -1);
+	export_from(l, 3, 700000);
+	export_from(l, 999, 700001); /* 1 is idle, as is 2 */
+	assert_int_equal(value_of(l, "10.0.3.231", "datagrams", &all), 1);
+	assert_int_equal(value_of(l, "10.0.0.1", "datagrams", &all), -1);
+	assert_int_equal(value_of(l, "10.0.0.2", "datagrams", &all), 3);
+	assert_int_equal(all, 5004 + 2 * DTA_EXPORTERS_LISTED + 3);
+	dta_exporter_list_free(l);
 }
 
 /* ---- the account ---- */
@@ -666,12 +998,16 @@ int main(void)
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(the_largest_block_is_divided_among_collectors),
 		cmocka_unit_test(replicas_of_a_report_take_one_token),
+		cmocka_unit_test(a_collector_that_moved_is_found_again),
+		cmocka_unit_test(counts_are_at_one_collector_after_a_cut),
 		cmocka_unit_test(a_key_counts_if_all_collectors_have_it),
+		cmocka_unit_test(keys_that_find_no_memory_leave_no_old_one),
+		cmocka_unit_test(forged_exporters_keep_no_entry),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),
 #endif
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -10,6 +10,7 @@
 #include "dta/translate/client.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #define LOG		   "translate"
 #define BACKOFF_MAX_NS	   2000000000ull
 #define PROOF_NS	   20000000000ull
+#define LOOKUP_NS	   2000000000ull
 #define MESSAGES_PER_DRIVE 64
 #define CONGESTED	   1024u /* operations: the default depth, half of the output's ring */
 
@@ -45,8 +47,8 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
 	base_log_limited(BASE_WARN, LOG,
-			 "the collector is not available: %s; reports are dropped until it returns "
-			 "collector=%s",
+			 "the collector is not available: %s; until it returns, other collectors "
+			 "get its reports, or they are dropped if none is up collector=%s",
 			 why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }
@@ -79,10 +81,40 @@ static const char *output_name(const struct dta_client *c)
 
 static void send_hello(struct dta_client *c)
 {
-	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:i}", "type", "hello", "version",
-				     DTA_CONTROL_VERSION, "name", c->opts.name, "output",
+	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:I}", "type", "hello",
+				     "version", DTA_CONTROL_VERSION, "name", c->opts.name, "output",
 				     output_name(c), "called", c->opts.collector, "replicas",
-				     (int)c->opts.replicas));
+				     (int)c->opts.replicas, "run", (json_int_t)c->run));
+}
+
+/*
+ * Resolves the collector's name again, because the collector may have moved to another address.
+ * Returns false while this takes time. Without an answer, the previous address is tried.
+ */
+static bool find_again(struct dta_client *c, uint64_t now)
+{
+	struct sockaddr_storage to;
+	int code;
+
+	if (is_local(c))
+		return true;
+	if (!c->lookup_ns)
+		c->lookup_ns = now;
+	code = fabric_lookup(&c->lookup, c->address.host, c->address.port, &to);
+	if (code == EAI_INPROGRESS && now - c->lookup_ns < LOOKUP_NS)
+		return false;
+	c->lookup_ns = 0;
+	if (!code) {
+		c->address.to = to;
+		c->address.bytes = sizeof(to);
+	} else {
+		base_log_limited(BASE_WARN, LOG,
+				 "cannot resolve the name of the collector: %s; trying its "
+				 "previous address collector=%s",
+				 code == EAI_INPROGRESS ? "no answer" : gai_strerror(code),
+				 c->opts.collector);
+	}
+	return true;
 }
 
 static void start_connect(struct dta_client *c, uint64_t now)
@@ -177,10 +209,10 @@ static void free_keys(struct dta_key_spec *all, size_t n)
 }
 
 /* Returns NULL if the new keys are unusable; the previous ones then stay in use. */
-static struct dta_key_spec *read_keys(uint16_t tenant, const json_t *keys, size_t n)
+static struct dta_key_spec *read_keys(struct dta_key_spec *all, uint16_t tenant, const json_t *keys,
+				      size_t n)
 {
-	struct dta_key_spec *all = calloc(n + 1, sizeof(*all));
-	const char *wrong = !all ? "no memory" : n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
+	const char *wrong = n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
 
 	for (size_t i = 0; i < n && !wrong; i++)
 		if (!read_key(json_array_get(keys, i), &all[i]))
@@ -192,10 +224,7 @@ static struct dta_key_spec *read_keys(uint16_t tenant, const json_t *keys, size_
 				 "cannot use the new keys: %s; the previous keys stay in use "
 				 "tenant=%u",
 				 wrong, tenant);
-	if (!wrong)
-		return all;
-	free_keys(all, n);
-	return NULL;
+	return wrong ? NULL : all;
 }
 
 static const char *on_tenant(struct dta_client *c, const json_t *m)
@@ -219,7 +248,10 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 		return NULL;
 	if (says.trusted && keys) {
 		says.n = json_array_size(keys);
-		says.keys = all = read_keys((uint16_t)tenant, keys, says.n);
+		all = calloc(says.n + 1, sizeof(*all));
+		says.unread = !all;
+		if (all)
+			says.keys = read_keys(all, (uint16_t)tenant, keys, says.n);
 	}
 	dta_tenants_set(c->opts.tenants, c->opts.number, c->session, (uint16_t)tenant, &says);
 	free_keys(all, says.n);
@@ -343,6 +375,7 @@ void dta_client_free(struct dta_client *c)
 {
 	if (!c)
 		return;
+	fabric_lookup_end(&c->lookup);
 	dta_client_output_close(c);
 	dta_engine_free(c->engine);
 	dta_control_line_free(c->line);
@@ -357,7 +390,7 @@ void dta_client_free(struct dta_client *c)
 void dta_client_drive(struct dta_client *c, uint64_t now)
 {
 	if (c->fd < 0 && !c->line) {
-		if (now < c->retry_ns)
+		if (now < c->retry_ns || !find_again(c, now))
 			return;
 		start_connect(c, now);
 	}
