@@ -18,6 +18,7 @@
 
 #include "support/test.h"
 #include "support/folder.h"
+#include "base/base.h"
 #include "dta/translate/control.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/translate/internal.h"
