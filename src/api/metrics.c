@@ -250,7 +250,7 @@ static void region_metrics(struct collect_collector *c, const struct noted *regi
 {
 	walk->stills = region->metrics;
 	walk->still = walk->changing ? api_still(region->instance, walk->stills) : NULL;
-	collect_collector_metrics(c, region->instance, metric_json, walk);
+	collect_collector_metrics(c, region->instance, metric_json, walk, NULL);
 	free(walk->still);
 	walk->still = NULL;
 }

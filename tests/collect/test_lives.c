@@ -500,7 +500,7 @@ static void *look(void *arg)
 		free(scrape(l->c));
 		collect_collector_regions(l->c, see_region, l);
 		collect_collector_workers(l->c, see_worker, NULL);
-		if (!collect_collector_metrics(l->c, 7, see_metric, pair))
+		if (!collect_collector_metrics(l->c, 7, see_metric, pair, NULL))
 			assert_int_equal(pair[0], pair[1]); /* both were set under one lock */
 		__atomic_fetch_add(&l->looks, 1, __ATOMIC_RELAXED);
 	}

@@ -137,9 +137,11 @@ def an_empty_table_is_no_answer(_):
 @case
 def what_finds_no_room_is_said(_):
     many = [pair() for _ in range(40)]
-    said = tcp('flows', '-d', '50ms', '--flows', '64', '--csv', code=0).stderr
-    if not re.search(r'\d+ connections did not fit into the table of 64: see --flows', said):
-        fail(said)
+    said = {verb: tcp(verb, '-d', '100ms', '--flows', '64', *args, code=code).stderr
+            for verb, args, code in (('flows', ('--csv',), 0), ('why', ('no-such-service',), 1))}
+    for verb, text in said.items():
+        if not re.search(r'\d+ connections did not fit into the table of 64: see --flows', text):
+            fail(f'{verb}: {text}')
     for s in (s for ends in many for s in ends):
         s.close()
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 
+from support import flows
 from support.attacker import nested
 from support.front import children, name
 from support.process import SCALE, Part, alive, case, check, run_cases, skip, wait_until, workdir
@@ -629,6 +630,32 @@ def a_clock_that_is_set_is_survived_and_said():
             wait_until(lambda: any('the clock jumped forward' in line for line in c.err), 'it is said', c)
             check(not lost('receiver_behind'), 'the receiver is blamed', c)
         app.end()
+
+
+@case
+def a_clock_that_is_set_moves_a_traces_times():
+    """The kernel's times of requests are those of CLOCK_MONOTONIC, the printed ones those of the clock as it is set now."""
+    flows.needs_layers()
+    clock = Clock()
+    client, server = flows.pair()
+    port = server.getsockname()[1]
+    with Part(SIDELIGHT, 'tcp', 'trace', '--json', '-p', str(port), env=clock.env) as p:
+        p.ready()
+
+        def off():
+            """Returns by how many seconds the time of a request is ahead of this process's clock."""
+            before, seen = time.time(), len(p.out)
+            client.sendall(b'question')
+            server.recv(8)
+            server.sendall(b'answer')
+            client.recv(6)
+            wait_until(lambda: len(p.out) > seen, 'the request', p)
+            return json.loads(p.out[-1])['time_ns'] * 1e-9 - before
+        for seconds in (0, 86400, -3600):
+            clock.set(seconds)
+            wait_until(lambda: abs(off() - seconds) < 600, f'a time that is off by {seconds} s', p)
+    client.close()
+    server.close()
 
 
 @case

@@ -130,7 +130,7 @@ static struct fake_region *find(struct collect_collector *c, uint64_t instance)
 int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 			      void (*fn)(const struct region_metric *, const uint64_t *value,
 					 void *),
-			      void *arg)
+			      void *arg, uint64_t *fresh_ns)
 {
 	FAKE_REQUEST;
 	struct fake_region *r = find(c, instance);
@@ -141,6 +141,8 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 	for (size_t i = 0; i < r->metric_count; i++)
 		fn(&r->metrics[i].metric, r->metrics[i].value, arg);
 	depth--;
+	if (fresh_ns)
+		*fresh_ns = r->fresh_ns;
 	return 0;
 }
 

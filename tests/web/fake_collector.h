@@ -25,6 +25,7 @@ struct fake_region {
 	struct fake_metric *metrics;
 	size_t metric_count;
 	int64_t found_ns, read_ns, ended_ns; /* ended_ns 0: it is listed */
+	uint64_t fresh_ns;		     /* CLOCK_MONOTONIC of the last READ */
 };
 
 /* The observations of a histogram, oldest first. */

@@ -9,6 +9,8 @@ static void look(void)
 
 	ns += 1000000000;
 	fake_sync();
+	for (size_t i = 0; i < collector.region_count; i++)
+		regions[i].fresh_ns = ns;
 	collect_services_look(services, (int64_t)base_realtime_ns(), ns);
 	fake_sync();
 }

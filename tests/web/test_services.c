@@ -280,11 +280,13 @@ static struct fake_metric host_metrics[] = {
 static struct collect_collector collector;
 static struct collect_services *services;
 static uint64_t clock_ns;
+static bool unread; /* the agent is away: regions are looked at, but not read */
 
 static int begin(void **state)
 {
 	(void)state;
 	served = failed = jobs = depth = 0;
+	unread = false;
 	memset(buckets, 0, sizeof(buckets));
 	for (int i = 0; i < REGIONS; i++) {
 		struct region_info *info = &regions[i].info;
@@ -323,6 +325,8 @@ static int end(void **state)
 
 static void look(void)
 {
+	for (size_t i = 0; i < collector.region_count && !unread; i++)
+		collector.regions[i].fresh_ns = clock_ns;
 	collect_services_look(services, (int64_t)(1700000000 * SECOND + clock_ns), clock_ns);
 	clock_ns += SECOND;
 }
@@ -443,6 +447,90 @@ static void a_pod_that_is_not_read_has_no_request_rate(void **state)
 	look();
 	s = service("shop", 60);
 	assert_true(fabs(s.view.requests - 50) < 1e-6);
+}
+
+/* Fails unless every known rate of the last minute is this one, and `known` of them are known. */
+static void assert_even(const struct seen *s, double rate, int known)
+{
+	for (unsigned int i = 0; i < COLLECT_SERVICES_WINDOW; i++) {
+		const double v = s->view.spark[i];
+
+		if (fabs(v - rate) > 1e-6)
+			fail_msg("%g requests per second at %u", v, i);
+		known -= !isnan(v);
+	}
+	assert_int_equal(known, 0);
+	assert_true(fabs(s->view.requests - rate) < 1e-6);
+}
+
+static void an_agents_restart_is_no_outage(void **state)
+{
+	struct seen s;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		served += 40;
+		failed += 10;
+		look();
+	}
+	/* Requests go on. */
+	unread = true;
+	for (int i = 0; i < 2; i++) {
+		look();
+		s = service("shop", 10);
+		assert_even(&s, 50, 6 + i);
+	}
+	unread = false;
+	served += 3 * 40;
+	failed += 3 * 10;
+	look();
+	s = service("shop", 10);
+	assert_even(&s, 50, 8);
+	assert_true(fabs(s.view.errors - 10) < 1e-6);
+}
+
+static void a_region_read_rarely_has_its_mean_rate(void **state)
+{
+	static uint64_t cpu;
+	static struct fake_metric metrics[] = {
+		{.metric = {.name = "queue_jobs_done_total",
+			    .kind = SL_KIND_COUNTER,
+			    .id = 0,
+			    .cells = 1,
+			    .unit = ""},
+		 .value = &jobs},
+		{.metric = {.name = "process_cpu_seconds_total",
+			    .kind = SL_KIND_COUNTER,
+			    .id = 1,
+			    .cells = 1,
+			    .unit = ""},
+		 .value = &cpu},
+	};
+	struct seen s;
+
+	(void)state;
+	regions[QUEUE].metrics = metrics;
+	regions[QUEUE].metric_count = COUNT(metrics);
+	for (int i = 0; i < 35; i++) {
+		unread = i % 7;
+		jobs += unread ? 0 : 7 * 30;
+		cpu += unread ? 0 : 7 * 2;
+		look();
+		s = service("queue", 1);
+		if (i < 7)
+			continue; /* a rate needs two READs */
+		assert_even(&s, 30, i - 6);
+		assert_true(fabs(s.view.saturation.cores - 2) < 1e-6);
+	}
+	/* Its process ends, and its last values are read: there are no more requests. */
+	unread = false;
+	jobs += 7 * 30;
+	regions[QUEUE].view.state = SL_STATE_DEAD;
+	look();
+	unread = true;
+	look();
+	s = service("queue", 1);
+	assert_true(s.view.requests == 0);
 }
 
 static void series_that_stand_still_are_told_apart(void **state)
@@ -893,6 +981,18 @@ static void saturation_is_that_of_the_container(void **state)
 		    fabs(s.view.saturation.cpu_ratio - 0.5) < 1e-6);
 	assert_true(s.view.saturation.bytes == 50 && s.view.saturation.memory_ratio == 0.25);
 	assert_true(s.view.saturation.pressure[2] == 1 && isnan(s.view.saturation.pressure[0]));
+	/* Until the next READ, this holds; then the growth is that of the time since the last one.
+	 */
+	for (int i = 0; i < 2; i++) {
+		unread = !i;
+		used += i ? 4 : 0;
+		waited += i ? 2 : 0;
+		host_waited += i ? 6 : 0;
+		look();
+		s = service("shop", 10);
+		assert_true(fabs(s.view.saturation.cores - 2) < 1e-6 &&
+			    fabs(s.view.saturation.pressure[2] - 1) < 1e-6);
+	}
 	/* A service without a container has the pressure of its host, and nothing else. */
 	s = service("queue", 10);
 	assert_true(isnan(s.view.saturation.cores) && isnan(s.view.saturation.bytes));
@@ -928,6 +1028,8 @@ int main(void)
 		TEST(requests_errors_and_latency_are_those_of_the_window),
 		TEST(a_counter_that_goes_back_makes_no_rate),
 		TEST(a_pod_that_is_not_read_has_no_request_rate),
+		TEST(an_agents_restart_is_no_outage),
+		TEST(a_region_read_rarely_has_its_mean_rate),
 		TEST(series_that_stand_still_are_told_apart),
 		TEST(pods_are_counted_by_their_state),
 		TEST(more_services_than_fit_are_counted),

@@ -218,6 +218,22 @@ class Liar(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def what_is_not_known_is_not_made_up(_system, _pods):
+    """The kernel's request rate has no history, and without --analyse it is not known whether all is as usual."""
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Liar)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for requests, text in ((None, 'db: the request rate is unknown'),
+                           ({'per_second': 50, 'from': 'kernel'}, 'db: no history of the request rate')):
+        Liar.lie = {'services': [{'service': 'db', 'spark': [None] * 60, 'requests': requests, 'attention_why': ''}]}
+        s = Screen(24, 80, EXE, 'top', '-i', '100ms', f'127.0.0.1:{server.server_port}')
+        frame = s.wait(lambda f: any(line.startswith('db: ') for line in f), 'the row')
+        check(text in frame and 'db: nothing needs attention' in frame, frame)
+        s.key(b'q')
+        s.end()
+    server.shutdown()
+    server.server_close()
+
+
 def what_a_collector_says_never_controls_the_terminal(_system, _pods):
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Liar)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -249,7 +265,7 @@ system.socket = system.agent.socket
 system.start_collector()
 pods = [CheckedPod(PUBLISHER, system.socket, n, f'{n}-0') for n in ('cart', 'mail')]
 for test in (scripts_get_a_table_or_json, what_is_wrong_is_one_line, a_token_lets_it_read, keys_do_what_the_screen_says,
-             the_terminal_is_restored_however_it_ends, what_a_collector_says_never_controls_the_terminal,
-             a_collector_may_go_and_come_back):
+             the_terminal_is_restored_however_it_ends, what_is_not_known_is_not_made_up,
+             what_a_collector_says_never_controls_the_terminal, a_collector_may_go_and_come_back):
     test(system, pods)
     print('ok', test.__name__, flush=True)

@@ -28,7 +28,8 @@ static const struct base_option table[] = {
 struct cli_trace {
 	FILE *out;
 	uint64_t records;
-	uint64_t epoch_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	/* CLOCK_REALTIME - CLOCK_MONOTONIC, which changes if the clock is set or the host sleeps */
+	uint64_t epoch_ns;
 	/* endpoints of the current record */
 	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
 	int64_t ns[SL_LAYERS]; /* time per layer of the current record; -1 means not measured */
@@ -209,6 +210,7 @@ static int follow_records(const struct base_command *self, struct tcp_layers *la
 	while (!base_stop_wait(stop, 0) && base_now_ns() < end) {
 		if (base_now_ns() >= walk) {
 			tcp_layers_namespaces(layers);
+			t->epoch_ns = base_realtime_ns() - base_now_ns();
 			walk = base_now_ns() + 1000000000;
 		}
 		n = tcp_layers_poll(layers, 50);

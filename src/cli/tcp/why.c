@@ -2,6 +2,7 @@
 /* why.c - 'sidelight tcp why': explains what limits connections, with the supporting numbers. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ struct look {
 	struct finding *found;
 	struct region_listeners listeners;
 	size_t n;
+	uint64_t refused; /* number of connections that did not fit into the table */
 };
 
 /*
@@ -143,14 +145,15 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 	return ns ? (double)most / (double)ns : -1;
 }
 
-/* Reads the number of slots in use. Returns an exit code. */
-static int slots_used(const struct look *l, uint32_t *used)
+/* Reads the number of slots in use, and of connections without one. Returns an exit code. */
+static int slots_used(struct look *l, uint32_t *used)
 {
 	struct region_flows_hot hot;
 
 	if (region_flows_hot_read(l->map, &l->info, &hot))
 		return base_failure(l->cmd, "the table's check word does not match");
 	*used = hot.used;
+	l->refused = hot.refused;
 	return BASE_EXIT_OK;
 }
 
@@ -371,6 +374,11 @@ static int report_findings(const struct look *l, const struct subject *w)
 	size_t most = settings.top && settings.top < l->n ? settings.top : l->n;
 	FILE *out;
 
+	if (l->refused)
+		base_failure(l->cmd,
+			     "%" PRIu64
+			     " connections did not fit into the table of %u: see --flows",
+			     l->refused, l->info.slots);
 	if (!l->n)
 		return base_failure(
 			l->cmd,

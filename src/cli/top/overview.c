@@ -68,12 +68,15 @@ static void print_plot(struct cli_top *t, const json_t *s)
 	double high = cli_top_spark(t, s, line, sizeof(line), 60);
 
 	cli_top_safe(name, sizeof(name), cli_json_text(s, "service"));
-	if (isnan(high))
+	if (isnan(high) && isnan(cli_top_number(s, "requests", "per_second")))
 		cli_tcp_screen_line(&t->screen, "%.16s: the request rate is unknown", name);
+	else if (isnan(high))
+		cli_tcp_screen_line(&t->screen, "%.16s: no history of the request rate", name);
 	else
 		cli_tcp_screen_line(&t->screen, "%s max %s/s", line, cli_top_count(most, high));
 	cli_tcp_screen_line(&t->screen, "%.40s: %s", name,
-			    *why_of(s) ? cli_top_safe(why, sizeof(why), why_of(s)) : "as usual");
+			    *why_of(s) ? cli_top_safe(why, sizeof(why), why_of(s))
+				       : "nothing needs attention");
 }
 
 void cli_top_overview(struct cli_top *t)

@@ -142,12 +142,13 @@ void collect_collector_regions(struct collect_collector *c,
 
 /*
  * Calls fn for each metric of the region with this instance. value: the metric's flattened cells.
- * Returns 0 or -ENOENT.
+ * fresh_ns: CLOCK_MONOTONIC at which the values were last known to be current; may be NULL. Returns
+ * 0, -ENOENT or -ENOMEM.
  */
 int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 			      void (*fn)(const struct region_metric *, const uint64_t *value,
 					 void *),
-			      void *arg);
+			      void *arg, uint64_t *fresh_ns);
 /*
  * Calls fn for one metric of the region with this instance. If there is no such region, the one
  * that ended last is used, and value is NULL. Returns 0, -ENOENT or -ENOMEM.

@@ -191,7 +191,7 @@ static struct region_metric metric_at(const struct collect_layout *l, uint32_t c
 int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 			      void (*fn)(const struct region_metric *, const uint64_t *value,
 					 void *),
-			      void *arg)
+			      void *arg, uint64_t *fresh_ns)
 {
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
@@ -206,6 +206,8 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 	if (!cell)
 		goto out;
 	collect_snapshot_read(b, 0, b->layout->cells, cell);
+	if (fresh_ns)
+		*fresh_ns = relaxed_load(r->fresh_ns);
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct region_metric m = metric_at(b->layout, i);
 

@@ -105,13 +105,20 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		c->value[i] = collect_history_double(m, collect_history_word(m, value));
 }
 
-/* Computes the growth of the counters per second, in cores and shares of time. */
+/*
+ * Computes the growth of the counters per second, in cores and shares of time. Until the next read,
+ * the rates of the last one hold.
+ */
 static void get_rates(struct collect_services_container *c,
-		      const struct collect_services_container *old, double seconds)
+		      const struct collect_services_container *old)
 {
-	for (int i = 0; i < RATES; i++) {
-		double by = old && seconds > 0 ? (c->value[i] - old->value[i]) / seconds : NAN;
+	const double seconds = old ? (double)(c->fresh_ns - old->fresh_ns) * 1e-9 : 0;
 
+	for (int i = 0; i < RATES; i++) {
+		double by = old ? old->rate[i] : NAN;
+
+		if (seconds > 0)
+			by = (c->value[i] - old->value[i]) / seconds;
 		c->rate[i] = by >= 0 ? by : NAN;
 	}
 }
@@ -126,16 +133,19 @@ void collect_services_hosts(struct collect_services *s)
 	s->containers = 0;
 	for (size_t i = 0; i < s->regions; i++) {
 		struct box_walk w = {.s = s, .target = s->region[i].target, .first = s->containers};
+		uint64_t fresh_ns = 0;
 
 		if (s->region[i].host && s->region[i].live)
-			collect_collector_metrics(s->c, s->region[i].instance, take_metric, &w);
+			collect_collector_metrics(s->c, s->region[i].instance, take_metric, &w,
+						  &fresh_ns);
+		for (size_t k = w.first; k < s->containers; k++)
+			s->container[k].fresh_ns = fresh_ns;
 	}
 	if (s->containers)
 		qsort(s->container, s->containers, sizeof(*s->container), by_name);
 	for (size_t i = 0; i < s->containers; i++)
 		get_rates(&s->container[i],
-			  find_container(old, olds, s->container[i].target, s->container[i].id),
-			  s->seconds[s->tick % SERVICES_TICKS]);
+			  find_container(old, olds, s->container[i].target, s->container[i].id));
 	s->container_before = old;
 	s->container_before_room = room;
 }

@@ -14,8 +14,8 @@
 #define SERVICES_TICKS (COLLECT_SERVICES_WINDOW + 4)
 
 struct collect_services_tick {
-	bool told; /* the values were received in this tick */
-	double requests, errors;
+	bool told;		 /* the rates are known */
+	double requests, errors; /* per second */
 };
 
 /* The total weight of the connections by limit, with the explanation of the heaviest connection. */
@@ -72,11 +72,13 @@ struct collect_services_region {
 	bool host;		  /* the region describes its host, and the agent attests it */
 	struct collect_services_series *series;
 	size_t series_count, series_room;
-	double sum[COLLECT_RULE_ROLES]; /* sum of the chosen metric at the last look */
-	/* rank of the chosen metric at the last look; UINT32_MAX: none */
+	uint64_t fresh_ns;		/* CLOCK_MONOTONIC of the last read values; 0 if none */
+	double sum[COLLECT_RULE_ROLES]; /* sum of the chosen metric at that time */
+	/* rank of the chosen metric at that time; UINT32_MAX: none */
 	uint32_t chosen[COLLECT_RULE_ROLES];
 	double failed;			 /* number of failed requests, by their labels */
-	struct collect_latency *latency; /* cumulative latency at the last look; NULL if none */
+	double requests, errors, cores;	 /* per second before that time; NaN if not known */
+	struct collect_latency *latency; /* cumulative latency at that time; NULL if none */
 };
 
 /*
@@ -96,6 +98,7 @@ struct collect_services_process {
 struct collect_services_container {
 	const char *target;
 	char id[13];
+	uint64_t fresh_ns; /* CLOCK_MONOTONIC of the values */
 	double value[SERVICES_HOST_VALUES], rate[SERVICES_HOST_RATES]; /* NaN if not known */
 	struct collect_services_service *user; /* service that the container was last assigned to */
 };

@@ -118,6 +118,16 @@ static void free_region(struct collect_services *s, struct collect_services_regi
 	free(r->latency);
 }
 
+/* When the region is read again, its values will include all growth in the meantime. */
+static void forget_values(struct collect_services_region *r)
+{
+	for (int i = 0; i < COLLECT_RULE_ROLES; i++)
+		r->chosen[i] = UINT32_MAX;
+	r->requests = r->errors = r->cores = NAN;
+	free(r->latency);
+	r->latency = NULL;
+}
+
 struct collect_services_region *collect_services_region(struct collect_services *s,
 							uint64_t instance)
 {
@@ -164,8 +174,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 		old->series_room = 0;
 		old->latency = NULL;
 	} else {
-		for (int i = 0; i < COLLECT_RULE_ROLES; i++)
-			to->chosen[i] = UINT32_MAX;
+		forget_values(to);
 	}
 	if (!to->service && !(r->fault && *r->fault)) {
 		to->service = find_service(s, r);
@@ -286,7 +295,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		collect_latency_add(&t->latency, m, value + SL_HIST_BUCKETS, rule.unit);
 }
 
-/* Returns the growth of a sum since the last look; NaN if the metric has changed. */
+/* Returns the growth of a sum since the last read; NaN if the metric has changed. */
 static double get_growth(struct services_sums *t, enum collect_rule_role role)
 {
 	struct collect_services_region *r = t->r;
@@ -298,9 +307,9 @@ static double get_growth(struct services_sums *t, enum collect_rule_role role)
 	return same && t->of[role].rank != UINT32_MAX ? by : NAN;
 }
 
-static void tell_requests(struct services_sums *t, struct collect_services_tick *tick)
+static void take_requests(struct services_sums *t, double seconds)
 {
-	struct collect_services_service *v = t->r->service;
+	struct collect_services_region *r = t->r;
 	double counted = get_growth(t, COLLECT_RULE_REQUESTS),
 	       timed = get_growth(t, COLLECT_RULE_LATENCY);
 	double errors = get_growth(t, COLLECT_RULE_ERRORS), failed;
@@ -309,22 +318,17 @@ static void tell_requests(struct services_sums *t, struct collect_services_tick 
 					      : COLLECT_RULE_LATENCY;
 	double requests = role == COLLECT_RULE_REQUESTS ? counted : timed;
 
-	failed = t->of[role].failed - t->r->failed;
-	t->r->failed = t->of[role].failed;
-	if (t->of[role].rank == UINT32_MAX)
-		return;
-	snprintf(v->requests_metric, sizeof(v->requests_metric), "%s", t->of[role].name);
-	if (isnan(requests))
-		return;
-	tick->told = true;
-	tick->requests += requests;
-	if (t->of[role].outcomes)
-		tick->errors += failed > 0 ? failed : 0;
-	else if (errors > 0)
-		tick->errors += errors;
+	failed = t->of[role].failed - r->failed;
+	r->failed = t->of[role].failed;
+	r->requests = requests / seconds;
+	failed = t->of[role].outcomes ? failed : errors;
+	r->errors = failed > 0 ? failed / seconds : 0;
+	if (t->of[role].rank != UINT32_MAX)
+		snprintf(r->service->requests_metric, sizeof(r->service->requests_metric), "%s",
+			 t->of[role].name);
 }
 
-static void tell_latency(struct services_sums *t, uint32_t at)
+static void take_latency(struct services_sums *t, uint32_t at)
 {
 	struct collect_services_region *r = t->r;
 	struct collect_services_service *v = r->service;
@@ -346,45 +350,55 @@ static void tell_latency(struct services_sums *t, uint32_t at)
 	*r->latency = t->latency;
 }
 
-static void tell_saturation(struct services_sums *t, double seconds)
+/*
+ * Adds the region's rates to its service. They hold until the next read, because a region may be
+ * read less often than it is looked at, and an agent may restart in between: then the values do not
+ * grow, although requests go on.
+ */
+static void tell_rates(const struct services_sums *t, struct collect_services_tick *tick)
 {
-	struct collect_services_service *v = t->r->service;
-	double cpu = get_growth(t, COLLECT_RULE_CPU);
+	const struct collect_services_region *r = t->r;
+	struct collect_services_service *v = r->service;
 
-	if (!isnan(cpu) && seconds > 0 && t->r->live)
-		v->cores = (isnan(v->cores) ? 0 : v->cores) + cpu / seconds;
-	if (t->of[COLLECT_RULE_MEMORY].rank != UINT32_MAX && t->r->live)
+	if (!isnan(r->requests)) {
+		tick->told = true;
+		tick->requests += r->requests;
+		tick->errors += r->errors;
+	}
+	if (!isnan(r->cores) && r->live)
+		v->cores = (isnan(v->cores) ? 0 : v->cores) + r->cores;
+	if (t->of[COLLECT_RULE_MEMORY].rank != UINT32_MAX && r->live)
 		v->bytes = (isnan(v->bytes) ? 0 : v->bytes) + t->of[COLLECT_RULE_MEMORY].sum;
-}
-
-/* When the region is read again, its values will include all growth in the meantime. */
-static void forget_values(struct collect_services_region *r)
-{
-	for (int i = 0; i < COLLECT_RULE_ROLES; i++)
-		r->chosen[i] = UINT32_MAX;
-	free(r->latency);
-	r->latency = NULL;
 }
 
 static void look_at_region(struct collect_services *s, struct collect_services_region *r,
 			   struct services_sums *t)
 {
 	const uint32_t at = s->tick % SERVICES_TICKS;
+	uint64_t fresh_ns;
+	double seconds;
 
 	memset(t, 0, sizeof(*t));
 	t->s = s;
 	t->r = r;
 	for (int i = 0; i < COLLECT_RULE_ROLES; i++)
 		t->of[i].rank = UINT32_MAX;
-	if (collect_collector_metrics(s->c, r->instance, take_metric, t) || r->kernel)
+	if (collect_collector_metrics(s->c, r->instance, take_metric, t, &fresh_ns) || r->kernel)
 		return;
 	if (r->stale) {
 		forget_values(r);
 		return;
 	}
-	tell_requests(t, &r->service->tick[at]);
-	tell_latency(t, at);
-	tell_saturation(t, s->seconds[at]);
+	if (fresh_ns != r->fresh_ns) {
+		seconds = (double)(fresh_ns - r->fresh_ns) * 1e-9;
+		r->fresh_ns = fresh_ns;
+		take_requests(t, seconds);
+		take_latency(t, at);
+		r->cores = get_growth(t, COLLECT_RULE_CPU) / seconds;
+	} else if (!r->live && r->requests > 0) {
+		r->requests = r->errors = 0; /* it has ended, so it is not read again */
+	}
+	tell_rates(t, &r->service->tick[at]);
 }
 
 /* ---- a look ---- */

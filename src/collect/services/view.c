@@ -93,14 +93,14 @@ static void view_requests(const struct collect_services *s,
 		const struct collect_services_tick *t = &v->tick[at];
 		double seconds = s->seconds[at];
 
-		if (t->told && seconds > 0)
-			to->spark[COLLECT_SERVICES_WINDOW - 1 - i] = t->requests / seconds;
+		if (t->told)
+			to->spark[COLLECT_SERVICES_WINDOW - 1 - i] = t->requests;
 		if (passed >= window)
 			continue;
 		passed += seconds;
 		if (t->told) {
-			n += t->requests;
-			errors += t->errors;
+			n += t->requests * seconds;
+			errors += t->errors * seconds;
 			told += seconds;
 		}
 		if (v->latency)
