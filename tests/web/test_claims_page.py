@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page claims only what it knows, in headless Chromium: about services that nothing judges, refused answers, traces that are
+not kept, pods of equal names, jobs and histories that are older than the newest ones, and old data.
+
+usage: test_claims_page.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
+
+An agent, a collector and publishers are real; made_up.js and the steps make up what they do not have.
+"""
+import json
+import os
+import sys
+import time
+import urllib.parse
+
+from support.process import check, poll
+from steps import Walk, walk
+from system import CheckedPod
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SERVICES = "[...document.querySelectorAll('#services .row:not([hidden])')]"
+HASH = "Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"
+# Replaces the answers of a part of the API; false: there is no such thing.
+ANSWER = """(() => { const real = window.fetch; window.fetch = async (address, options) => { if (!/api.v1.%s/.test(address))
+    return real(address, options); const a = (%s)(String(address)); return new Response(JSON.stringify(a), {status: a ? 200 : 404}); }; })()"""
+
+
+def text(selector):
+    return f"document.querySelector({selector!r}).textContent.replaceAll('\\u202f', ' ')"
+
+
+class Test(Walk):
+    def _open(self, *before, tab='services', made_up=True):
+        """Opens the page anew, after it has run the scripts."""
+        page = self.browser.page('about:blank')
+        self.pages = [page]
+        if made_up:
+            with open(os.path.join(HERE, 'made_up.js')) as f:
+                page.before(f.read())
+        for script in before:
+            page.before(script)
+        page.go(f'{self.system.url}#tab={tab}')
+        page.wait("document.querySelector('#health').textContent !== '…'")
+        return page
+
+    def _pod(self, name, namespace):
+        return CheckedPod(self.system.publisher, self.system.socket, 'cart', name, env={'POD_NAMESPACE': namespace})
+
+    def _of(self, namespace, name='cart-0'):
+        """Returns the pod, as the API has it, or None."""
+        pods = self.system.get(f'pods?q=service=cart%20pod={name}')[1]['pods']
+        return next((p for p in pods if p['labels'].get('namespace') == namespace), None)
+
+    def _series(self, metric, pod):
+        return poll(lambda: self.system.get(f"metrics?q={metric}&pod={pod['instance']}")[1]['metrics'])[0]['id']
+
+    # ---- steps, in order
+
+    def services_are_not_judged_without_an_analysis(self):
+        self.system.start_agent()
+        self.system.start_collector()
+        self.pods = [self._pod('cart-0', 'a'), self._pod('cart-1', 'a'), self._pod('cart-0', 'b')]
+        page = self._open(made_up=False)
+        row = f"{SERVICES}.find((r) => r.dataset.service === 'cart')"
+        page.wait(f"{row}?.cells.says.textContent === 'Not judged: analysis is off'")
+        # Nor is it known whether they are judged before the first answer about incidents.
+        page = self._open("window.madeUp.late = 'incidents'")
+        page.wait(f"{SERVICES}.find((r) => r.dataset.service === 'empty')?.cells.says.textContent === 'Not judged yet'")
+
+
+if __name__ == '__main__':
+    sys.exit(walk(Test))
