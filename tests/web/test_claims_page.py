@@ -67,6 +67,12 @@ class Test(Walk):
         page = self._open("window.madeUp.late = 'incidents'")
         page.wait(f"{SERVICES}.find((r) => r.dataset.service === 'empty')?.cells.says.textContent === 'Not judged yet'")
 
+    def a_trace_that_is_not_kept_may_have_been_slow(self):
+        page = self._open(ANSWER % ('traces', "(address) => address.includes('traces?') && ({traces: [], matching: 0, roots: 5, held: 0})"))
+        page.wait(f'{SERVICES}.length > 5')
+        page.run("document.querySelector('#services .says').click()")
+        page.wait(f"{text('#cause-traces-note')} === 'No trace of this time that passes through payments is kept.'")
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))
