@@ -129,8 +129,10 @@ function makePlots(a) {
 		$("blamed").append(el("p", "dim", "No metric stands out."));
 }
 
-// The labels that identify the series of a blamed metric.
-const labelsOf = (a, p) => [["service", a.service], ["pod", a.pod], ["process", a.pid ? String(a.pid) : ""], ...p.labels].filter(([, v]) => v);
+// The labels that identify the series of a blamed metric. A pod's name is unique in its namespace, and a container's first process
+// has the number 1.
+const labelsOf = (a, p) => [["service", a.service], ["namespace", a.namespace], ["pod", a.pod], ["host", a.host],
+                            ["process", a.pid ? String(a.pid) : ""], ...p.labels].filter(([, v]) => v);
 
 // Computes the line of a histogram's quantile from its buckets over time.
 async function lineOfQuantile(a, p, from, to) {

@@ -512,8 +512,9 @@ function lastOf(v) {
 // Returns what save.js exports.
 function whatIsShown() {
 	const view = viewOf(), list = new Map(entries().map((e) => [e.id, e]));
-	const pairsOf = (k) => Object.entries({service: k.pod?.service || "", pod: k.pod?.pod || "", ...k.meta.labels})
-		.filter(([, v]) => v).map(([key, v]) => [key, "=", v]);
+	// Without a namespace, a pod's name is unique only on its host.
+	const pairsOf = (k) => Object.entries({service: k.pod?.service || "", pod: k.pod?.pod || "",
+		...k.pod?.namespace ? {namespace: k.pod.namespace} : {host: k.pod?.host || ""}, ...k.meta.labels}).filter(([, v]) => v).map(([key, v]) => [key, "=", v]);
 	const known = state.series.map((id) => app.known.get(id)).filter((k) => k?.meta);
 	const q = ["group", "siblings"].includes(view) && about()?.meta ? group.question(about()) : null;
 	return {

@@ -73,6 +73,48 @@ class Test(Walk):
         page.run("document.querySelector('#services .says').click()")
         page.wait(f"{text('#cause-traces-note')} === 'No trace of this time that passes through payments is kept.'")
 
+    def plots_are_of_one_namespace(self):
+        pods, metrics = dict(a=0.01, b=10), ('test_latency_seconds_p50', 'test_latency_seconds_mean')
+        page = self._open()
+        page.wait(f'{SERVICES}.length > 5')
+        page.run("document.querySelector('#services .says').click()")
+        of = poll(lambda: self._of('a'))
+        # Processes in containers have the same number, so it does not distinguish them.
+        cause = {k: of[k] for k in ('instance', 'pod', 'service', 'host')} | {'namespace': 'a', 'pid': 0, 'begin': time.time() - 5, 'blame': [
+            {'metric': m, 'share': 0.5, 'value': 1, 'before': 0.1} for m in metrics]}
+        page.run(f'window.madeUp.cause = {json.dumps(cause)}')
+
+        def observe():
+            for pod, seconds in (self.pods[0], pods['a']), (self.pods[2], pods['b']):
+                for _ in range(1 + 3 * (seconds == pods['b'])):
+                    pod.tell('observe', seconds)
+            page.pump(0.2)
+        for metric in metrics:
+            figure = f"document.querySelector('#blamed figure[data-metric=\"{metric}\"]')"
+            end = time.monotonic() + 60
+            while not page.run(f'Number({figure}?.dataset.points) > 3 && Number({figure}.dataset.highest) > 0'):
+                check(time.monotonic() < end, metric, page.run(text('#blamed')))
+                observe()
+            for _ in range(10):
+                observe()
+                highest = page.run(f'Number({figure}.dataset.highest)')
+                check(highest < 0.02, metric, highest)
+
+    def what_is_exported_is_of_one_namespace(self):
+        self.pods[0].tell('set', 1)
+        self.pods[2].tell('set', 100)
+        series = self._series('test_queue_depth', self._of('a'))
+        page = self._open(tab=f'metrics&series={series}&window=60', made_up=False)
+        page.wait("import('/save.js').then((s) => s.panel().targets.length === 1)")
+        expr = page.run("import('/save.js').then((s) => s.panel().targets[0].expr)")
+        result = self.system.get(f'query?query={urllib.parse.quote(expr)}')[1]['data']['result']
+        check(len(result) == 1 and result[0]['metric']['namespace'] == 'a', expr, result)
+        # Nor is a pod of another namespace a sibling.
+        page.run("document.querySelector('[data-view=siblings]').click()")
+        page.wait("import('/series.js').then((s) => s.timePlot.lines.length === 2 && s.timePlot.lines.map((l) => l.name).join() === 'cart-1,cart-0')")
+        last = page.run("import('/series.js').then((s) => s.timePlot.lines[1].v.findLast((v) => v !== null))")
+        check(last == 1, last)
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))

@@ -231,7 +231,7 @@ class Test(Walk):
         """One request of twenty takes 10 s: the median stays at 10 ms, and the mean is about 500 ms."""
         page = self.page
         pods = self.system.get('pods?q=cart-0')[1]['pods']
-        cause = {'instance': pods[0]['instance'], 'pod': 'cart-0', 'service': 'cart', 'namespace': '', 'pid': pods[0]['pid']}
+        cause = {'instance': pods[0]['instance'], 'pod': 'cart-0', 'service': 'cart', 'namespace': '', 'host': pods[0]['host'], 'pid': pods[0]['pid']}
         figure = "document.querySelector('#blamed figure[data-metric^=\"{}\"]')"
 
         def blame(*metrics, **more):
