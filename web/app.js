@@ -536,12 +536,14 @@ function openService(name, namespace) {
 	if (s?.anomaly)
 		openCause(anomalies.addressOf(s.anomaly));
 	else
-		showService(s || {service: name, instances: []});
+		showService(s || {service: name, namespace, instances: []});
 }
 
 function showService(s) {
 	state.pod = s.instances.length === 1 ? s.instances[0] : "";
-	state.q = state.pod || !s.service ? "" : `service=${s.service}`;
+	// The name of a service without publishers is that of a unit, a container or a pod.
+	state.q = state.pod || !s.service ? "" : (s.instances.length ? `service=${s.service}` : s.service) +
+		(s.namespace ? ` namespace=${s.namespace}` : "");
 	state.kind = "";
 	openTab("metrics");
 	askMetricsAnew();

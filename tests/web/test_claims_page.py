@@ -115,6 +115,25 @@ class Test(Walk):
         last = page.run("import('/series.js').then((s) => s.timePlot.lines[1].v.findLast((v) => v !== null))")
         check(last == 1, last)
 
+    def a_service_leads_to_its_own_metrics(self):
+        page = self._open("window.fakes = []; (() => { const fetch = window.fetch; window.fetch = async (address, options) => {"
+                          " const answer = await fetch(address, options); if (!/api.v1.services/.test(address)) return answer;"
+                          " const a = await answer.json(); a.services.push(...window.fakes.map((f) => ({...a.services[0], ...f})));"
+                          " return new Response(JSON.stringify(a)); }; })()", made_up=False)
+
+        def lists(service, namespace, *names):
+            page.run("location.hash = 'tab=services'")
+            row = f"{SERVICES}.find((r) => r.dataset.service === '{service}' && r.cells.pods.textContent.startsWith('{namespace} '))"
+            page.wait(f'!!{row}')
+            page.run(f'{row}.click()')
+            want = sorted(self._of(namespace, name)['instance'] for name in names)
+            pods = "[...document.querySelectorAll('#metrics .row:not([hidden])')].map((r) => r.dataset.id?.slice(0, 16))"
+            page.wait(f"{HASH}.tab === 'metrics' && [...new Set({pods})].sort().join() === '{','.join(want)}'", what=f'the metrics of {names}')
+        lists('cart', 'a', 'cart-0', 'cart-1')
+        # A service that only its connections tell of has the name of its pod here.
+        page.run("window.fakes = [{service: 'cart-1', namespace: 'a', instances: [], anomaly: null}]")
+        lists('cart-1', 'a', 'cart-1')
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))
