@@ -134,6 +134,18 @@ class Test(Walk):
         page.run("window.fakes = [{service: 'cart-1', namespace: 'a', instances: [], anomaly: null}]")
         lists('cart-1', 'a', 'cart-1')
 
+    def an_old_job_that_runs_is_listed(self):
+        job = """const job = (i, more) => ({job: String(i), name: 'weather', user: 'alice', state: 'ended', begin: 1e9 - i, end: 1e9, nodes: ['n7'],
+            node_count: 1, ranks: 4, ranks_running: 0, slow: null, ...more});
+            const slow = {rank: '2', step: '0', node: 'n7', instance: 'aa', incident: 'aa-1', begin: 1e9, end: null, sentence: 'It is slow.'};
+            const all = [...Array.from({length: 201}, (_, i) => job(i)), job(4711, {state: 'running', end: null, slow})];
+            const some = all.filter((j) => !address.includes('state=running') || j.state === 'running');"""
+        page = self._open(ANSWER % ('jobs', f"(address) => {{ {job} return {{time: 1e9, matching: some.length, jobs: some.slice(0, 200)}}; }}"), tab='jobs')
+        page.wait("document.querySelectorAll('#jobs tbody tr').length >= 200")
+        check(page.run("[document.querySelector('#n-jobs').textContent, document.querySelector('#n-jobs').classList.contains('bad')]") == ['1', True],
+              page.run(text('#tab-jobs')))
+        check(page.run("document.querySelectorAll('#jobs tr[data-id=\"4711\"]').length") == 1, 'the job is not listed once')
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))
