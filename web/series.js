@@ -50,6 +50,7 @@ export function togglePlot(id) {
 export function plotChanged() {
 	giveSlots();
 	hidden.clear();
+	time.forgetOldest();
 	writeHash();
 	$("plots").hidden = !state.series.length;
 	if (!state.series.length) {
@@ -120,6 +121,7 @@ $("plot-views").addEventListener("click", (e) => {
 	timePlot.unzoom();
 	drawView();
 	redraw();
+	time.forgetOldest();
 	historyPoller.soon();
 });
 

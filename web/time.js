@@ -41,7 +41,7 @@ export function show(to, first) {
 	return range();
 }
 
-// Forgets where the history begins; called by tests only.
+// Forgets where the history begins: that of other series may begin earlier.
 export function forgetOldest() {
 	oldest = 0;
 }

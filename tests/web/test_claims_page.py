@@ -146,6 +146,25 @@ class Test(Walk):
               page.run(text('#tab-jobs')))
         check(page.run("document.querySelectorAll('#jobs tr[data-id=\"4711\"]').length") == 1, 'the job is not listed once')
 
+    def all_history_is_that_of_each_selection(self):
+        old = self._series('test_requests_total', self._of('a'))
+        for _ in range(3):
+            self.pods[0].tell('add', 5)
+            time.sleep(1)
+        self.young = self._pod('cart-9', 'a')
+        young = self._series('test_requests_total', poll(lambda: self._of('a', 'cart-9')))
+        page = self._open(tab=f'metrics&series={young}&window=86400', made_up=False)
+        asked = "import('/time.js').then((t) => t.params().start || t.params().last)"
+        page.wait(f"{asked}.then((a) => a !== '24h')")
+        begin = float(page.run(asked))
+        page.run(f"import('/series.js').then((s) => s.togglePlot('{old}'))")
+        page.wait(f"{asked}.then((a) => a !== '24h' && a < {begin - 2})", what='the history of the older one')
+        # The views of groups have more series.
+        page.run(f"location.hash = 'tab=metrics&series={young}&window=86400'")
+        page.wait(f"{asked}.then((a) => Math.abs(a - {begin}) < 0.1)")
+        page.run("document.querySelector('[data-view=siblings]').click()")
+        page.wait(f"{asked}.then((a) => a === '24h')", what='the history of its siblings')
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))
