@@ -41,8 +41,8 @@ function drawAway() {
 	document.body.classList.toggle("is-away", !link.up);
 	if (!link.up) {
 		const wait = Math.max(0, Math.ceil((link.retryAt - performance.now()) / 1000));
-		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
-			`${moment(link.since / 1000)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
+		put($("away-text"), `The collector does not answer (${link.message})` + (link.heard ? `. This data is from ${moment(link.heard / 1000)}` : "") +
+			`; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
 	health.draw();
 }

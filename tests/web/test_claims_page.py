@@ -165,6 +165,16 @@ class Test(Walk):
         page.run("document.querySelector('[data-view=siblings]').click()")
         page.wait(f"{asked}.then((a) => a === '24h')", what='the history of its siblings')
 
+    def old_data_is_called_old(self):
+        page = self._open()
+        page.wait(f'{SERVICES}.length > 5')
+        was = page.run("(() => { const was = Date.now(); Date.now = () => was + 3600e3;"
+                       " window.fetch = () => Promise.reject(new TypeError('no connection')); return was / 1000; })()")
+        said = page.wait(f"!document.querySelector('#away').hidden && {text('#away-text')}")
+        # One request may have been answered in the second before.
+        times = page.run(f"import('/format.js').then((f) => [0, 1, 2, 3].map((s) => f.moment({was} - s)))")
+        check(any(f'This data is from {t};' in said for t in times), said, times)
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))
