@@ -394,8 +394,10 @@ function fillPod(row, index) {
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
+	// The agent keeps a pod that is stale or dropped as live, and `changed` is the time at which it became so.
+	const unread = p.state === "stale" || p.state === "dropped", since = unread ? p.last_read : p.changed;
 	title(c.badge, found ? `since ${moment(found.since)}: ${anomalies.blameText(found.blame)}` :
-		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
+		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(since)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
 	const labels = p.fault ? `fault: ${p.fault}` : p.held ? `held: ${p.held}` : found ? anomalies.blameText(found.blame) : labelText(p.labels, ["service", "pod"]);
@@ -405,8 +407,8 @@ function fillPod(row, index) {
 	title(c.host, p.target);
 	put(c.pid, p.pid ? String(p.pid) : "–");
 	const up = p.state === "live" || p.state === "stale";
-	put(c.up, up ? age(pods.time - p.start) : `${age(p.changed_seconds)} ago`);
-	title(c.up, `started ${dateTime(p.start)}; ${p.state} since ${dateTime(p.changed)}; last READ ` +
+	put(c.up, up ? age(pods.time - p.start) : unread && !p.last_read ? "–" : `${age(unread ? p.age_seconds : p.changed_seconds)} ago`);
+	title(c.up, `started ${dateTime(p.start)}; ${p.state} since ${dateTime(since)}; last READ ` +
 	      `${age(p.age_seconds)} ago`);
 	put(c.metrics, number(p.metrics));
 	title(c.metrics, `${p.series} series, ${bytes(p.bytes)}; ${p.refused} metrics refused`);

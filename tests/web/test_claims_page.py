@@ -175,6 +175,26 @@ class Test(Walk):
         times = page.run(f"import('/format.js').then((f) => [0, 1, 2, 3].map((s) => f.moment({was} - s)))")
         check(any(f'This data is from {t};' in said for t in times), said, times)
 
+    def a_pod_is_stale_since_it_was_last_read(self):
+        more = "unit: '', pid: 7, host: 'node-1', target: 'x', labels: {}, source: 'application', metrics: 3, series: 3, unsettled: 0, refused: 0, rounds: 9," \
+            " bytes: 4096, held: '', start: now - 500000, changed: now - 400000, changed_seconds: 400000"
+        pods = ', '.join(f"{{position: {i}, instance: '00000000000000a{i}', service: 'cart', pod: 'cart-{i}', state: '{state}', fault: '{fault}',"
+                         f" last_read: {read}, age_seconds: {age}, {more}}}" for i, (state, fault, read, age) in enumerate((
+                             ('stale', '', 'now - 30', '30'), ('dropped', 'version', 'now - 30', '30'), ('dropped', 'version', 'null', 'null'),
+                             ('closed', '', 'now - 400000', '400000'))))
+        page = self._open(ANSWER % ('pods', f"() => {{ const now = window.now ||= Date.now() / 1000; return {{time: now, matching: 4, pods: [{pods}]}}; }}"),
+                          tab='pods')
+        page.wait("document.querySelectorAll('#pods .row:not([hidden])').length === 4")
+        rows = "[...document.querySelectorAll('#pods .row:not([hidden])')].sort((x, y) => x.dataset.instance < y.dataset.instance ? -1 : 1)"
+        read, long = page.run("import('/format.js').then((f) => [30, 400000].map((s) => f.dateTime(window.now - s)))")
+        tips = page.run(f"{rows}.map((r) => r.cells.up.title)")
+        for tip, since in zip(tips, (f'stale since {read}', f'dropped since {read}', 'dropped since –', f'closed since {long}')):
+            check(since in tip, tip, since)
+        badges = page.run(f"{rows}.map((r) => r.cells.badge.title)")
+        check(badges == [f'stale since {read}', 'dropped: version', 'dropped: version', f'closed since {long}'], badges)
+        ages = page.run(f"{rows}.map((r) => r.cells.up.textContent.replaceAll('\\u202f', ' '))")
+        check(ages == ['5 d 18 h', '30 s ago', '–', '4 d 15 h ago'], ages)
+
 
 if __name__ == '__main__':
     sys.exit(walk(Test))
