@@ -193,7 +193,7 @@ async function ask() {
 			throw e;
 		$("services-empty").hidden = false;
 		$("services").hidden = true;
-		return emptyState($("services-empty"), "No services", e.message);
+		return emptyState($("services-empty"), e.headline, e.message);
 	}
 	link.ok();
 	answer = a;

@@ -67,6 +67,35 @@ class Test(Walk):
         page = self._open("window.madeUp.late = 'incidents'")
         page.wait(f"{SERVICES}.find((r) => r.dataset.service === 'empty')?.cells.says.textContent === 'Not judged yet'")
 
+    def a_refusal_does_not_mean_that_there_is_nothing(self):
+        layer = '{mean: 0.001, p50: 0.001, p90: 0.001, p99: 0.001, count: 5}'
+        names = ('mac_in', 'ip_in', 'tcp_in', 'app', 'tcp_out', 'ip_out', 'mac_out', 'total')
+        all_of = '{requests: 5, measured: 5, unattributed: 0, incomplete: 0, layers: {%s}}' % ', '.join(f'{n}: {layer}' for n in names)
+        page = self._open(f"""(() => {{ const of = {all_of}, fetch = window.fetch; window.fetch = async (address, options) => {{
+            if (/api.v1.layers/.test(address) && window.madeUp.refuse !== 'layers')
+                return new Response(JSON.stringify({{hosts: [], workloads: [{{pod: 'cart-0', host: 'node-1', role: 'server', port: '80', instance: 'aa',
+                    late_seconds: 10, late: of, all: of}}]}}));
+            const answer = await fetch(address, options);
+            return /api.v1.status/.test(address) ? new Response(JSON.stringify({{...await answer.json(), layers: [{{}}]}})) : answer; }}; }})()""")
+
+        def refuse(part):
+            page.run(f"window.madeUp.refused = []; window.madeUp.refuse = '{part}'")
+            page.wait('window.madeUp.refused.length > 1')
+        page.wait(f'{SERVICES}.length > 5')
+        page.run("location.hash = 'tab=flows'")
+        page.wait("!document.querySelector('#layers-panel').hidden")
+        refuse('layers')
+        check(page.run("!document.querySelector('#layers-panel').hidden"), 'the layers have gone')
+        series = self._series('test_queue_depth', self._of('a'))
+        page.run(f"location.hash = 'tab=metrics&series={series}&window=60'")
+        page.wait("document.querySelector('#before-fault').checkVisibility()")
+        refuse('marks')
+        check(page.run("document.querySelector('#before-fault').checkVisibility()"), 'the marks have gone')
+        # A list says that it was refused, and not that there is nothing.
+        refuse('services')
+        page.run("location.hash = 'tab=services'")
+        page.wait(f"{text('#services-empty')} === 'Refusedout of memory'")
+
     def a_trace_that_is_not_kept_may_have_been_slow(self):
         page = self._open(ANSWER % ('traces', "(address) => address.includes('traces?') && ({traces: [], matching: 0, roots: 5, held: 0})"))
         page.wait(f'{SERVICES}.length > 5')
