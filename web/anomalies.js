@@ -9,7 +9,7 @@ const LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
 
 let app = null; // {state, podName, changed, openCause}
 let list = [];
-export let analysis = null;
+export let analysis; // null: the collector was started without --analyse; undefined: not known yet
 
 export function blameText(blame) {
 	return blame.map((b) => b.metric + (b.value === null ? "" : ` = ${number(b.value)}`) +

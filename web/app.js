@@ -41,8 +41,8 @@ function drawAway() {
 	document.body.classList.toggle("is-away", !link.up);
 	if (!link.up) {
 		const wait = Math.max(0, Math.ceil((link.retryAt - performance.now()) / 1000));
-		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
-			`${moment(link.since / 1000)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
+		put($("away-text"), `The collector does not answer (${link.message})` + (link.heard ? `. This data is from ${moment(link.heard / 1000)}` : "") +
+			`; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
 	health.draw();
 }
@@ -394,8 +394,10 @@ function fillPod(row, index) {
 	row.dataset.anomalous = !!found;
 	put(c.badge, found ? "anomalous" : p.state);
 	c.badge.className = `badge ${found ? "bad" : p.state}`;
+	// The agent keeps a pod that is stale or dropped as live, and `changed` is the time at which it became so.
+	const unread = p.state === "stale" || p.state === "dropped", since = unread ? p.last_read : p.changed;
 	title(c.badge, found ? `since ${moment(found.since)}: ${anomalies.blameText(found.blame)}` :
-		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(p.changed)}`);
+		p.fault ? `dropped: ${p.fault}` : `${p.state} since ${dateTime(since)}`);
 	put(c.name, podName(p) + (p.source === "tcp" ? " · TCP" : ""));
 	title(c.name, `${p.service} ${p.pod}, instance ${p.instance}: show its metrics`);
 	const labels = p.fault ? `fault: ${p.fault}` : p.held ? `held: ${p.held}` : found ? anomalies.blameText(found.blame) : labelText(p.labels, ["service", "pod"]);
@@ -405,8 +407,8 @@ function fillPod(row, index) {
 	title(c.host, p.target);
 	put(c.pid, p.pid ? String(p.pid) : "–");
 	const up = p.state === "live" || p.state === "stale";
-	put(c.up, up ? age(pods.time - p.start) : `${age(p.changed_seconds)} ago`);
-	title(c.up, `started ${dateTime(p.start)}; ${p.state} since ${dateTime(p.changed)}; last READ ` +
+	put(c.up, up ? age(pods.time - p.start) : unread && !p.last_read ? "–" : `${age(unread ? p.age_seconds : p.changed_seconds)} ago`);
+	title(c.up, `started ${dateTime(p.start)}; ${p.state} since ${dateTime(since)}; last READ ` +
 	      `${age(p.age_seconds)} ago`);
 	put(c.metrics, number(p.metrics));
 	title(c.metrics, `${p.series} series, ${bytes(p.bytes)}; ${p.refused} metrics refused`);
@@ -536,12 +538,14 @@ function openService(name, namespace) {
 	if (s?.anomaly)
 		openCause(anomalies.addressOf(s.anomaly));
 	else
-		showService(s || {service: name, instances: []});
+		showService(s || {service: name, namespace, instances: []});
 }
 
 function showService(s) {
 	state.pod = s.instances.length === 1 ? s.instances[0] : "";
-	state.q = state.pod || !s.service ? "" : `service=${s.service}`;
+	// The name of a service without publishers is that of a unit, a container or a pod.
+	state.q = state.pod || !s.service ? "" : (s.instances.length ? `service=${s.service}` : s.service) +
+		(s.namespace ? ` namespace=${s.namespace}` : "");
 	state.kind = "";
 	openTab("metrics");
 	askMetricsAnew();

@@ -129,8 +129,10 @@ function makePlots(a) {
 		$("blamed").append(el("p", "dim", "No metric stands out."));
 }
 
-// The labels that identify the series of a blamed metric.
-const labelsOf = (a, p) => [["service", a.service], ["pod", a.pod], ["process", a.pid ? String(a.pid) : ""], ...p.labels].filter(([, v]) => v);
+// The labels that identify the series of a blamed metric. A pod's name is unique in its namespace, and a container's first process
+// has the number 1.
+const labelsOf = (a, p) => [["service", a.service], ["namespace", a.namespace], ["pod", a.pod], ["host", a.host],
+                            ["process", a.pid ? String(a.pid) : ""], ...p.labels].filter(([, v]) => v);
 
 // Computes the line of a histogram's quantile from its buckets over time.
 async function lineOfQuantile(a, p, from, to) {
@@ -272,8 +274,8 @@ function drawMembers(i) {
 // ---- traces --------------------------------------------------------------------------------------------------
 
 async function drawTraces(a, now) {
-	const box = $("cause-traces"), end = a.end ? a.last : now, service = (a.service || "").replace(/ \(tcp\)$/, "");
-	const t = await ask("traces", {service: service === "(host)" ? "" : service, start: a.begin - 1, end: end + 1, sort: "duration", limit: 500});
+	const box = $("cause-traces"), end = a.end ? a.last : now, service = (a.service || "").replace(/ \(tcp\)$/, "").replace(/^\(host\)$/, "");
+	const t = await ask("traces", {service, start: a.begin - 1, end: end + 1, sort: "duration", limit: 500});
 	const named = t && a.trace && !t.traces.some((x) => x.trace_id === a.trace) ? await ask(`traces/${a.trace}`) : null;
 	if (isGone(a))
 		return;
@@ -283,7 +285,7 @@ async function drawTraces(a, now) {
 	const best = of.filter((x, i) => i < TRACES || [a.trace, state.trace].includes(x.trace_id));
 	const picked = best.some((x) => x.trace_id === state.trace) ? state.trace : best[0]?.trace_id || "";
 	put($("cause-traces-note"), !t ? "The collector knows no traces." : !best.length ?
-		(t.roots ? "No trace of this time was slow or failed: this fault does not show in requests." : "No pod publishes spans.") :
+		(t.roots ? `No trace of this time${service && ` that passes through ${service}`} is kept.` : "No pod publishes spans.") :
 		of.length > best.length ? `${grouped(best.length)} of ${grouped(of.length)} that were kept in this time.` : "");
 	const key = best.map((x) => x.trace_id).join() + picked + zone.utc;
 	if (box.dataset.key !== key) {

@@ -103,9 +103,9 @@ export function question(of) {
 		askLabels(meta);
 		return {metric: meta.name, by: state.by.join(), fn: functionOf(meta)};
 	}
-	// Siblings have the same service and labels, and differ only in the pod.
-	const match = Object.entries({service: pod?.service || "", ...meta.labels}).filter(([k, v]) => v || k !== "service")
-		.map(([k, v]) => `${k}=${v}`);
+	// Siblings have the same service, namespace and labels, and differ only in the pod.
+	const own = {...pod?.service && {service: pod.service}, ...pod?.namespace && {namespace: pod.namespace}};
+	const match = Object.entries({...own, ...meta.labels}).map(([k, v]) => `${k}=${v}`);
 	return {metric: meta.name, by: "pod", fn: functionOf(meta), match};
 }
 

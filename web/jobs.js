@@ -6,7 +6,7 @@ import {Poller, Problem, get, link} from "./server.js";
 import {navigate, state} from "./state.js";
 
 const PERIOD = () => state.tab === "jobs" ? 2000 : 10000;
-const MOST = 200; // jobs that are shown
+const MOST = 200, RUNNING = 1000; // jobs that are shown: the newest ones, and those that run
 
 let app = null; // {openCause, showMetrics}
 
@@ -31,7 +31,8 @@ function drawList(a) {
 		row.dataset.id = a.jobs[i].job;
 		row.setAttribute("aria-selected", a.jobs[i].job === state.job);
 	});
-	put($("jobs-note"), a.matching > a.jobs.length ? `the newest ${grouped(a.jobs.length)} of ${grouped(a.matching)}` : many(a.matching, "job"));
+	put($("jobs-note"), a.matching > a.jobs.length ? `those that run and the newest ones, ${grouped(a.jobs.length)} of ${grouped(a.matching)}` :
+		many(a.matching, "job"));
 }
 
 function drawRanks(ranks, slow) {
@@ -84,6 +85,10 @@ async function askJob() {
 
 async function poll() {
 	const a = await get("jobs", {limit: MOST});
+	if (a.matching > a.jobs.length) { // many newer ones may have ended since one that runs began
+		const there = new Set(a.jobs.map((job) => job.job)), running = await get("jobs", {state: "running", limit: RUNNING});
+		a.jobs.push(...running.jobs.filter((job) => !there.has(job.job)));
+	}
 	link.ok();
 	$("tab-jobs").hidden = !a.matching && state.tab !== "jobs";
 	const slow = a.jobs.filter((job) => job.slow && !job.slow.end).length;

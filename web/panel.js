@@ -19,7 +19,7 @@ export function panel(path, hooks, params, draw) {
 		try {
 			draw(await get(path, params()));
 		} catch (e) {
-			if (!(e instanceof Problem) || !e.status)
+			if (!(e instanceof Problem) || !e.status || e.refused)
 				throw e;
 			hide(); // the list below reports an invalid search
 		}

@@ -50,6 +50,7 @@ export function togglePlot(id) {
 export function plotChanged() {
 	giveSlots();
 	hidden.clear();
+	time.forgetOldest();
 	writeHash();
 	$("plots").hidden = !state.series.length;
 	if (!state.series.length) {
@@ -120,6 +121,7 @@ $("plot-views").addEventListener("click", (e) => {
 	timePlot.unzoom();
 	drawView();
 	redraw();
+	time.forgetOldest();
 	historyPoller.soon();
 });
 
@@ -512,8 +514,9 @@ function lastOf(v) {
 // Returns what save.js exports.
 function whatIsShown() {
 	const view = viewOf(), list = new Map(entries().map((e) => [e.id, e]));
-	const pairsOf = (k) => Object.entries({service: k.pod?.service || "", pod: k.pod?.pod || "", ...k.meta.labels})
-		.filter(([, v]) => v).map(([key, v]) => [key, "=", v]);
+	// Without a namespace, a pod's name is unique only on its host.
+	const pairsOf = (k) => Object.entries({service: k.pod?.service || "", pod: k.pod?.pod || "",
+		...k.pod?.namespace ? {namespace: k.pod.namespace} : {host: k.pod?.host || ""}, ...k.meta.labels}).filter(([, v]) => v).map(([key, v]) => [key, "=", v]);
 	const known = state.series.map((id) => app.known.get(id)).filter((k) => k?.meta);
 	const q = ["group", "siblings"].includes(view) && about()?.meta ? group.question(about()) : null;
 	return {

@@ -110,9 +110,11 @@ export const post = (path, body) => ask(path, {method: "POST", body: JSON.string
 // Whether the collector answers; if not, the page says so and all pollers wait. retryAt: a value of performance.now(), because
 // the clock may be set.
 export const link = {
-	up: true, failures: 0, retryAt: 0, message: "", since: 0, listeners: [],
+	up: true, failures: 0, retryAt: 0, message: "", listeners: [],
+	heard: 0, // time of the last answer, in ms; 0: none yet
 
 	ok() {
+		this.heard = Date.now();
 		if (!this.up) {
 			this.up = true;
 			this.notify();
@@ -122,8 +124,6 @@ export const link = {
 	failed(message) {
 		if (!this.up && performance.now() < this.retryAt)
 			return; // another request that was in flight
-		if (this.up)
-			this.since = Date.now();
 		this.up = false;
 		this.message = message;
 		this.retryAt = performance.now() + RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)];

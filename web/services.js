@@ -101,7 +101,9 @@ function saying(s) {
 
 // The text for a service that needs no attention. During the warm-up, the analysis finds only errors.
 function nothing() {
-	return analysis?.learning && analysis.learning === analysis.pods ? "Learning what is usual: only errors show yet" : "Nothing unusual";
+	if (!analysis)
+		return analysis === null ? "Not judged: analysis is off" : "Not judged yet";
+	return analysis.learning && analysis.learning === analysis.pods ? "Learning what is usual: only errors show yet" : "Nothing unusual";
 }
 
 function fillRow(row, index) {
@@ -191,7 +193,7 @@ async function ask() {
 			throw e;
 		$("services-empty").hidden = false;
 		$("services").hidden = true;
-		return emptyState($("services-empty"), "No services", e.message);
+		return emptyState($("services-empty"), e.headline, e.message);
 	}
 	link.ok();
 	answer = a;

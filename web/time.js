@@ -41,7 +41,7 @@ export function show(to, first) {
 	return range();
 }
 
-// Forgets where the history begins; called by tests only.
+// Forgets where the history begins: that of other series may begin earlier.
 export function forgetOldest() {
 	oldest = 0;
 }
@@ -180,7 +180,7 @@ const marksPoller = new Poller(async () => {
 		a = await get("marks", wide ? {...params(), ...(state.from ? {start: (state.from - 60).toFixed(3)} : {})} :
 			{last: "1h"});
 	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
+		if (!(e instanceof Problem) || !e.status || e.refused)
 			throw e;
 		a = {marks: []};
 	}

@@ -235,6 +235,7 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 	region->used = false;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)key.instance);
 	base_put_object(j, instance, KV("service", region_label(r->info, "service")),
+			KV("namespace", region_label(r->info, "namespace")),
 			KV("pod", region_label(r->info, "pod")),
 			KV("unit", region_label(r->info, "unit")),
 			KV("host", r->hostname ? r->hostname : ""), KV("pid", r->info->pid),
