@@ -12,6 +12,7 @@
 
 #define SECOND_NS   1000000000ll
 #define CONNECTIONS " (tcp)" /* suffix of the service name of a workload's connections */
+#define OWNER_UID   "uid "   /* no namespace contains a space */
 #define SAID	    2u	     /* metrics named in a sentence; the blame list has all of them */
 #define NAMED	    3u	     /* maximum number of other pods in a sentence */
 #define LIMITED	    "sidelight_tcp_limited_seconds_total{"
@@ -259,6 +260,42 @@ bool act_is_connections(const struct act_pod_name *n)
 	return n->service[act_service_length(n->service)];
 }
 
+/* No two tenants share a service by its name, but connections may not tell whose they are. */
+static bool is_same_owner(const struct act_pod_name *a, const struct act_pod_name *b)
+{
+	return !strcmp(a->owner, b->owner) ||
+	       ((act_is_connections(a) || act_is_connections(b)) && (!*a->owner || !*b->owner));
+}
+
+bool act_is_same_service(const struct act_pod_name *a, const struct act_pod_name *b)
+{
+	size_t n = act_service_length(a->service);
+
+	if (!n || n != act_service_length(b->service) || strncmp(a->service, b->service, n) != 0)
+		return false;
+	if (act_is_host(a))
+		return *a->host && !strcmp(a->host, b->host);
+	/* The namespace of a workload's connections is not always known. */
+	return is_same_owner(a, b) && (!strcmp(a->kube_namespace, b->kube_namespace) ||
+				       !*a->kube_namespace || !*b->kube_namespace);
+}
+
+void act_name_owner(char owner[ACT_POD_LABEL_BYTES], const char *kube_namespace, const char *uid)
+{
+	if (*kube_namespace)
+		snprintf(owner, ACT_POD_LABEL_BYTES, "%s", kube_namespace);
+	else
+		/* The user may run replicas on several hosts, or in several containers. */
+		snprintf(owner, ACT_POD_LABEL_BYTES, OWNER_UID "%s", uid);
+}
+
+const char *act_owner_uid(const struct act_pod_name *n)
+{
+	size_t bytes = strlen(OWNER_UID);
+
+	return strncmp(n->owner, OWNER_UID, bytes) != 0 ? "" : n->owner + bytes;
+}
+
 static void add_pod(struct act_text *t, const struct act_pod_name *n)
 {
 	char label[ACT_LABEL_BYTES];
@@ -418,13 +455,6 @@ static void add_evidence(struct act_text *t, const struct act_anomaly *a)
 	}
 }
 
-static bool is_same_service(const struct act_pod_name *a, const struct act_pod_name *b)
-{
-	size_t length = act_service_length(a->service);
-
-	return length == act_service_length(b->service) && !strncmp(a->service, b->service, length);
-}
-
 /*
  * Names the service that stopped listening if its process ended on this host. It is not the
  * service of the connections, whose process may have ended because they were refused. i may be
@@ -439,7 +469,7 @@ static void add_refused(struct act_text *t, const struct act_anomaly *a,
 
 	for (uint32_t k = 0; i && k < i->members; k++)
 		if (i->member[k].died && !strcmp(i->member[k].name.host, a->name.host) &&
-		    !is_same_service(&a->name, &i->member[k].name))
+		    !act_is_same_service(&a->name, &i->member[k].name))
 			n = &i->member[k].name;
 	copy_label(b, "port=\"", port, sizeof(port));
 	act_value(now, sizeof(now), b, b->value);
@@ -689,7 +719,7 @@ static double get_evidence(const struct act_incident *i, double suspicion, doubl
 static bool is_own(const struct act_incident *i, const struct act_pod_name *n)
 {
 	return act_is_connections(n) && !strcmp(n->host, i->cause.name.host) &&
-	       (act_is_host(n) || is_same_service(n, &i->cause.name));
+	       (act_is_host(n) || act_is_same_service(n, &i->cause.name));
 }
 
 /*

@@ -43,6 +43,18 @@ const struct act_blame *act_find_lead(const struct act_blame *blame, uint32_t n)
  */
 uint16_t act_find_port(const struct act_anomaly *a);
 /*
+ * True for pods of one service and owner, and for the connections of such pods; for hosts, if it is
+ * the same one. Connections whose owner is not known belong to each service of their name.
+ */
+bool act_is_same_service(const struct act_pod_name *a, const struct act_pod_name *b);
+/*
+ * Writes act_pod_name.owner of a tenant that is neither trusted nor unknown. kube_namespace: as
+ * attested, or "".
+ */
+void act_name_owner(char owner[ACT_POD_LABEL_BYTES], const char *kube_namespace, const char *uid);
+/* Returns the uid in the name of a pod's owner, or "" if the owner is not a user. */
+const char *act_owner_uid(const struct act_pod_name *n);
+/*
  * Returns the length of a service's name without the suffix that marks its connections: "cart" in
  * "cart (tcp)".
  */

@@ -55,9 +55,14 @@ struct incident {
 	enum act_incident_kind told_kind;
 };
 
+struct incident_end {
+	uint64_t service, owner; /* hashes; 0 if there is no owner */
+	bool kernel;
+};
+
 struct incident_call {
-	struct base_node node; /* by caller and callee */
-	uint64_t caller, callee;
+	struct base_node node; /* by the services of caller and callee */
+	struct incident_end caller, callee;
 	int64_t ns;
 };
 
@@ -126,9 +131,19 @@ static bool is_open(const struct incident *x)
 
 /* ---- calls between services ---- */
 
-uint64_t act_service_key(const char *service)
+static uint64_t hash_service(const char *service)
 {
 	return base_hash(0, service, act_service_length(service));
+}
+
+static uint64_t hash_owner(const char *owner)
+{
+	return *owner ? base_hash_text(0, owner) : 0;
+}
+
+static struct incident_end hash_end(const struct act_call_end *e)
+{
+	return (struct incident_end){hash_service(e->service), hash_owner(e->owner), e->kernel};
 }
 
 static uint64_t hash_call(uint64_t caller, uint64_t callee)
@@ -136,12 +151,19 @@ static uint64_t hash_call(uint64_t caller, uint64_t callee)
 	return base_hash(0, (uint64_t[]){caller, callee}, 2 * sizeof(uint64_t));
 }
 
-static struct incident_call *find_call(const struct act_incidents *s, uint64_t caller,
-				       uint64_t callee)
+static bool is_same_end(const struct incident_end *a, const struct incident_end *b)
 {
-	struct incident_call *c = base_table_first(&s->calls, hash_call(caller, callee));
+	return a->service == b->service && a->owner == b->owner && a->kernel == b->kernel;
+}
 
-	while (c && (c->caller != caller || c->callee != callee))
+static struct incident_call *find_call(const struct act_incidents *s,
+				       const struct incident_end *caller,
+				       const struct incident_end *callee)
+{
+	struct incident_call *c = base_table_first(&s->calls,
+						   hash_call(caller->service, callee->service));
+
+	while (c && (!is_same_end(&c->caller, caller) || !is_same_end(&c->callee, callee)))
 		c = base_table_next(c);
 	return c;
 }
@@ -164,20 +186,22 @@ static void forget_calls(struct act_incidents *s, int64_t now_ns)
 		}
 }
 
-void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t callee, int64_t now_ns)
+void act_incidents_call(struct act_incidents *s, const struct act_call_end *caller,
+			const struct act_call_end *callee, int64_t now_ns)
 {
+	const struct incident_end from = hash_end(caller), to = hash_end(callee);
 	struct incident_call *c;
 
-	if (caller == callee)
+	if (is_same_end(&from, &to))
 		return;
 	pthread_mutex_lock(&s->lock);
-	c = find_call(s, caller, callee);
+	c = find_call(s, &from, &to);
 	if (!c && s->calls.count == CALLS_MAX)
 		forget_calls(s, now_ns);
 	if (!c && s->calls.count < CALLS_MAX && (c = calloc(1, sizeof(*c)))) {
-		c->caller = caller;
-		c->callee = callee;
-		base_table_add(&s->calls, c, hash_call(caller, callee));
+		c->caller = from;
+		c->callee = to;
+		base_table_add(&s->calls, c, hash_call(from.service, to.service));
 	}
 	if (c)
 		c->ns = now_ns;
@@ -186,25 +210,38 @@ void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t calle
 	pthread_mutex_unlock(&s->lock);
 }
 
-static bool is_called(const struct act_incidents *s, const char *service, int64_t now_ns)
+/* True if the pod is one of the service's. Connections may not tell whose they are. */
+static bool is_of(const struct act_pod_name *n, const struct incident_end *e)
 {
-	uint64_t key = act_service_key(service);
+	const uint64_t owner = hash_owner(n->owner);
+
+	return hash_service(n->service) == e->service &&
+	       (owner == e->owner ||
+		((e->kernel || act_is_connections(n)) && (!owner || !e->owner)));
+}
+
+static bool is_called(const struct act_incidents *s, const struct act_pod_name *n, int64_t now_ns)
+{
 	bool called = false;
 
-	BASE_TABLE_EACH(&s->calls, n) {
-		const struct incident_call *c = (struct incident_call *)n;
+	BASE_TABLE_EACH(&s->calls, at) {
+		const struct incident_call *c = (struct incident_call *)at;
 
-		called |= c->callee == key && is_recent(c, now_ns);
+		called |= is_recent(c, now_ns) && is_of(n, &c->callee);
 	}
 	return called;
 }
 
-static bool is_connected(const struct act_incidents *s, const char *a, const char *b,
-			 int64_t now_ns)
+static bool calls(const struct act_incidents *s, const struct act_pod_name *caller,
+		  const struct act_pod_name *callee, int64_t now_ns)
 {
-	uint64_t x = act_service_key(a), y = act_service_key(b);
+	const struct incident_call *c = base_table_first(
+		&s->calls, hash_call(hash_service(caller->service), hash_service(callee->service)));
 
-	return is_recent(find_call(s, x, y), now_ns) || is_recent(find_call(s, y, x), now_ns);
+	while (c &&
+	       !(is_recent(c, now_ns) && is_of(caller, &c->caller) && is_of(callee, &c->callee)))
+		c = base_table_next(c);
+	return c;
 }
 
 /* ---- relations ---- */
@@ -220,17 +257,30 @@ static bool is_same_host(const struct act_pod_name *a, const struct act_pod_name
 	return *a->host && !strcmp(a->host, b->host);
 }
 
-static bool is_same_service(const struct act_pod_name *a, const struct act_pod_name *b)
+/*
+ * True if two owners claim one service. Connections may be those of either, so they do not relate
+ * the two.
+ */
+static bool is_rival(const struct act_pod_name *a, const struct act_pod_name *b)
 {
-	size_t n = act_service_length(a->service);
+	return !act_is_host(a) && !act_is_connections(a) && *a->service &&
+	       !strcmp(a->service, b->service) && strcmp(a->owner, b->owner) != 0;
+}
 
-	if (!n || n != act_service_length(b->service) || strncmp(a->service, b->service, n) != 0)
-		return false;
-	if (act_is_host(a))
-		return is_same_host(a, b);
-	/* The namespace of a workload's connections is not always known. */
-	return !strcmp(a->kube_namespace, b->kube_namespace) || !*a->kube_namespace ||
-	       !*b->kube_namespace;
+static bool has_rival(const struct incident *x, const struct act_pod_name *n)
+{
+	for (uint32_t k = 0; k < x->i.members; k++)
+		if (!x->own[k].by_host && is_rival(n, &x->i.member[k].name))
+			return true;
+	return false;
+}
+
+static bool are_rivals(const struct incident *x, const struct incident *y)
+{
+	for (uint32_t k = 0; k < x->i.members; k++)
+		if (!x->own[k].by_host && has_rival(y, &x->i.member[k].name))
+			return true;
+	return false;
 }
 
 enum relation { UNRELATED, BY_HOST, BY_SERVICE };
@@ -238,21 +288,22 @@ enum relation { UNRELATED, BY_HOST, BY_SERVICE };
 static bool is_related(const struct act_incidents *s, const struct act_pod_name *a,
 		       const struct act_pod_name *b, int64_t now_ns)
 {
-	return is_same_service(a, b) ||
+	return act_is_same_service(a, b) ||
 	       (*a->service && *b->service && !act_is_host(a) && !act_is_host(b) &&
-		is_connected(s, a->service, b->service, now_ns));
+		(calls(s, a, b, now_ns) || calls(s, b, a, now_ns)));
 }
 
 static enum relation relate(const struct act_incidents *s, const struct incident *x,
 			    const struct act_anomaly *a, int64_t now_ns)
 {
+	const bool rival = has_rival(x, &a->name);
 	bool host = false, alone = true;
 
 	for (uint32_t k = 0; k < x->i.members; k++) {
 		const struct act_member *m = &x->i.member[k];
 
-		if (!x->own[k].by_host &&
-		    (m->instance == a->instance || is_related(s, &m->name, &a->name, now_ns)))
+		if (!x->own[k].by_host && (m->instance == a->instance ||
+					   (!rival && is_related(s, &m->name, &a->name, now_ns))))
 			return BY_SERVICE;
 		host |= is_same_host(&m->name, &a->name);
 		alone &= is_beside(&m->name);
@@ -347,7 +398,7 @@ static bool takes_over(const struct act_anomaly *a, const struct act_anomaly *b)
 	const struct act_fault *more = &a->fault[ACT_MEASURE_LOAD],
 			       *none = &b->fault[ACT_MEASURE_STOPPED];
 
-	return a->instance != b->instance && is_same_service(&a->name, &b->name) &&
+	return a->instance != b->instance && act_is_same_service(&a->name, &b->name) &&
 	       more->begin_ns && more->risen && none->begin_ns &&
 	       llabs(more->begin_ns - none->begin_ns) < TAKEN_OVER_NS;
 }
@@ -584,7 +635,8 @@ static void place_anomaly(struct act_incidents *s, const struct act_anomaly *a, 
 	}
 	for (struct incident *x = NULL; (x = get_next(s, x));)
 		if (best == BY_SERVICE && x != to && is_open(x) && is_open(to) &&
-		    is_touching(s, x, a) && relate(s, x, a, now_ns) == BY_SERVICE)
+		    is_touching(s, x, a) && relate(s, x, a, now_ns) == BY_SERVICE &&
+		    !are_rivals(to, x))
 			join_incidents(s, to, x);
 	to = to ? to : open_incident(s, a, now_ns);
 	if (to)
@@ -683,7 +735,7 @@ void act_incidents_poll(struct act_incidents *s, int64_t now_ns,
 			}
 		}
 		if (x->changed) {
-			x->i.called = is_called(s, x->i.cause.name.service, now_ns);
+			x->i.called = is_called(s, &x->i.cause.name, now_ns);
 			act_explain_incident(x->i.sentence, sizeof(x->i.sentence), &x->i);
 		}
 		x->changed = false;

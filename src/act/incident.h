@@ -97,12 +97,20 @@ void act_incidents_free(struct act_incidents *s);
 
 /* ---- the keeper ---- */
 
-/* Returns the key of a service's name, to be passed to act_incidents_call(). */
-uint64_t act_service_key(const char *service);
+/* A service that calls another, or is called. */
+struct act_call_end {
+	const char *service, *owner; /* owner: as in act_pod_name */
+	/*
+	 * The kernel names the service. It may not know the owner, so the service may be that of
+	 * any pod of this name.
+	 */
+	bool kernel;
+};
 /*
  * Notes that one service calls another. This is forgotten after ten minutes without another call.
  */
-void act_incidents_call(struct act_incidents *s, uint64_t caller, uint64_t callee, int64_t now_ns);
+void act_incidents_call(struct act_incidents *s, const struct act_call_end *caller,
+			const struct act_call_end *callee, int64_t now_ns);
 /* Call for each change that act_verdicts_keep() reports. */
 void act_incidents_take(struct act_incidents *s, const struct act_anomaly *a, int64_t now_ns);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "base/relaxed.h"
 
 #define FRESH_NS 10000000000ll
@@ -72,7 +73,8 @@ static struct scale_entry *find_workload(struct act_scale *s, const struct act_p
 
 	for (size_t i = 0; i < s->used; i++)
 		if (!strcmp(s->entry[i].w.service, n->service) &&
-		    !strcmp(s->entry[i].w.kube_namespace, n->kube_namespace))
+		    !strcmp(s->entry[i].w.kube_namespace, n->kube_namespace) &&
+		    !strcmp(s->entry[i].w.uid, act_owner_uid(n)))
 			return &s->entry[i];
 	if (s->used == s->max)
 		return NULL;
@@ -80,6 +82,7 @@ static struct scale_entry *find_workload(struct act_scale *s, const struct act_p
 	*e = (struct scale_entry){.begun = false};
 	strcpy(e->w.service, n->service);
 	strcpy(e->w.kube_namespace, n->kube_namespace);
+	strcpy(e->w.uid, act_owner_uid(n));
 	return e;
 }
 

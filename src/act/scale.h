@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scale.h - two signals per workload (the pods of one namespace and service) for autoscalers. One
- * thread writes, any thread reads.
+ * scale.h - two signals per workload (the pods of one namespace, service and user) for autoscalers.
+ * One thread writes, any thread reads.
  * - pressure: the current P90 of requests to a pod divided by its usual P90, at most
  *   ACT_PRESSURE_MAX, as a smoothed mean over the pods that have requests. At 1, the number of pods
  *   is right; above 1, there are too few; below 1, too many. Anomalies that do not slow down
@@ -19,6 +19,11 @@
 
 struct act_workload {
 	char kube_namespace[ACT_POD_LABEL_BYTES], service[ACT_POD_LABEL_BYTES];
+	/*
+	 * user who owns the pods; "" if they belong to a namespace, or to a trusted or an unknown
+	 * tenant
+	 */
+	char uid[ACT_POD_LABEL_BYTES];
 	uint32_t pods, anomalous;
 	uint32_t loaded; /* number of pods with requests */
 	double pressure, anomalous_ratio;

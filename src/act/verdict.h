@@ -132,6 +132,12 @@ struct act_pod_name {
 	char pod[ACT_POD_LABEL_BYTES], service[ACT_POD_LABEL_BYTES];
 	char kube_namespace[ACT_POD_LABEL_BYTES], host[ACT_POD_LABEL_BYTES];
 	char container[ACT_POD_LABEL_BYTES];
+	/*
+	 * The pod's owner: "uid 1000", or its namespace if the host attests it; "" for a trusted or
+	 * an unknown tenant. Connections belong to the namespace of their workload, if the kernel's
+	 * host knows it. Each tenant chooses its names, so pods of two owners are of two services.
+	 */
+	char owner[ACT_POD_LABEL_BYTES];
 	uint32_t process; /* PID on its host; 0 if not known */
 	uint64_t tenant;  /* the pod counts for the share of this tenant; 0 if it has no limit */
 };

@@ -113,6 +113,14 @@ static bool has_value(const struct act_workload *w, size_t metric)
 	return !isnan(v);
 }
 
+static bool names_key(const struct act_selector *s, const char *key)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (!strcmp(s->need[i].key, key))
+			return true;
+	return false;
+}
+
 static json_t *value_json(const struct act_workload *w, const char *ns, size_t metric)
 {
 	time_t s = (time_t)(w->ns / 1000000000);
@@ -124,9 +132,9 @@ static json_t *value_json(const struct act_workload *w, const char *ns, size_t m
 	act_quantity(v, quantity);
 	gmtime_r(&s, &tm);
 	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:s,s:{s:s,s:s},s:s,s:s}", "metricName", metrics[metric].name,
-			 "metricLabels", "namespace", ns, "service", w->service, "timestamp", time,
-			 "value", quantity);
+	return json_pack("{s:s,s:{s:s,s:s,s:s*},s:s,s:s}", "metricName", metrics[metric].name,
+			 "metricLabels", "namespace", ns, "service", w->service, "uid",
+			 *w->uid ? w->uid : NULL, "timestamp", time, "value", quantity);
 }
 
 /* Serves namespaces/NAMESPACE/METRIC. The route's variable is the part after "namespaces/". */
@@ -174,11 +182,14 @@ void api_get_external_values(struct http_request *req, void *arg)
 	items = json_array();
 	for (size_t i = 0; i < BASE_MIN(n, WORKLOADS_MAX); i++) {
 		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
-		struct act_selector_label labels[] = {{"namespace", own},
-						      {"service", w[i].service}};
+		struct act_selector_label labels[] = {
+			{"namespace", own}, {"service", w[i].service}, {"uid", w[i].uid}};
+		size_t count = *w[i].uid ? 3 : 2;
 
+		/* An autoscaler adds up all items, so a user's claim must be asked for. */
 		if (has_value(&w[i], metric) && !strcmp(own, ns) &&
-		    act_selector_matches(&selector, labels, 2))
+		    (!*w[i].uid || names_key(&selector, "uid")) &&
+		    act_selector_matches(&selector, labels, count))
 			json_array_append_new(items, value_json(&w[i], own, metric));
 	}
 	free(w);

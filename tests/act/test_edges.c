@@ -40,10 +40,15 @@ static void drop(struct world *w)
 
 static struct region_info workload(const char *service)
 {
-	struct region_info info = {.label_count = *service ? 1 : 0};
+	static char space[16];
+	const char *slash = strchr(service, '/');
+	struct region_info info = {.label_count = slash ? 2 : *service ? 1 : 0};
 
 	info.labels[0].key = "service";
-	info.labels[0].value = service;
+	info.labels[0].value = slash ? slash + 1 : service;
+	info.labels[1].key = "namespace";
+	info.labels[1].value = space;
+	snprintf(space, sizeof(space), "%.*s", slash ? (int)(slash - service) : 0, service);
 	return info;
 }
 
@@ -95,8 +100,13 @@ static uint32_t learn(struct world *w, int traces)
 
 		assert_in_range(n, 0, COLLECT_EDGES_SPANS);
 		for (uint32_t i = 0; i < n; i++) {
-			int64_t service = analyse_graph_service(w->graph, made[i].service);
+			char name[64];
+			int64_t service;
 
+			snprintf(name, sizeof(name), "%s%s%s", made[i].owner,
+				 *made[i].owner ? "/" : "", made[i].service);
+			service = analyse_graph_service(w->graph, name);
+			assert_true(made[i].kernel);
 			assert_true(service >= 0);
 			assert_true(i ? made[i].parent < i : made[i].parent == ANALYSE_SPAN_ROOT);
 			span[i] = (struct analyse_span){(uint32_t)service, made[i].parent};
@@ -248,6 +258,23 @@ static void made_up_names_keep_no_service_out(void **state)
 	drop(&w);
 }
 
+static void services_of_two_namespaces_are_two(void **state)
+{
+	struct world w = make();
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		connection(&w, SIDE("shop/front", 40), SIDE("shop/cart", 40), false);
+		connection(&w, SIDE("test/front", 40), SIDE("shop/mail", 40), false);
+		collect_edges_settle(w.edges);
+	}
+	learn(&w, 200);
+	assert_non_null(path(&w, "shop/front", "shop/cart"));
+	assert_non_null(path(&w, "test/front", "shop/mail"));
+	assert_null(path(&w, "shop/front", "shop/mail"));
+	drop(&w);
+}
+
 int act_test_edges(void);
 int act_test_edges(void)
 {
@@ -258,6 +285,7 @@ int act_test_edges(void)
 		cmocka_unit_test(what_is_stale_or_over_is_forgotten),
 		cmocka_unit_test(circles_and_crowds_end),
 		cmocka_unit_test(made_up_names_keep_no_service_out),
+		cmocka_unit_test(services_of_two_namespaces_are_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "support/test.h"
+#include "act/explain.h"
 #include "act/incident.h"
+#include "base/hash.h"
 
 #define S 1000000000ll
 #define T (1763694391 * S)
@@ -59,7 +61,8 @@ static struct act_anomaly begin(const char *service, double from, double peak)
 {
 	struct act_anomaly a = {
 		.id = ++last_id,
-		.instance = act_service_key(service) ^ (service[strlen(service) - 1] == ')'),
+		.instance = base_hash(0, service, act_service_length(service)) ^
+			    (service[strlen(service) - 1] == ')'),
 		.begin_ns = T + (int64_t)(from * 1e9),
 		.last_ns = T + (int64_t)(from * 1e9),
 		.minute = T / (60 * S),
@@ -99,9 +102,16 @@ static void end_at(struct act_anomaly *a, double at)
 	poll_at(at);
 }
 
+static void call_of(const char *caller, const char *callee, const char *owner, bool kernel)
+{
+	const struct act_call_end from = {caller, owner, kernel}, to = {callee, owner, kernel};
+
+	act_incidents_call(incidents, &from, &to, T);
+}
+
 static void call(const char *caller, const char *callee)
 {
-	act_incidents_call(incidents, act_service_key(caller), act_service_key(callee), T);
+	call_of(caller, callee, "", false);
 }
 
 static void take_change(const struct act_anomaly *a, void *arg)
@@ -650,8 +660,12 @@ static void bounds_hold_and_are_counted(void **state)
 	assert_int_equal(list(), 3);
 	a.id = 1000;
 	assert_false(act_incidents_id(incidents, &a, id));
-	for (uint64_t i = 0; i < 5000; i++)
-		act_incidents_call(incidents, i, i + 1, T);
+	for (int i = 0; i < 5000; i++) {
+		char callee[16];
+
+		snprintf(callee, sizeof(callee), "%d", i);
+		call("a", callee);
+	}
 	act_incidents_stats(incidents, &stats);
 	assert_int_equal(stats.calls_left_out, 5000 - 4096);
 }
@@ -748,6 +762,121 @@ static void no_tenant_takes_all_places(void **state)
 	assert_int_equal(list(), 5);
 }
 
+static void own(struct act_anomaly *a, const char *owner)
+{
+	strcpy(a->name.owner, owner);
+	a->instance += 1000 * a->id;
+}
+
+/* A name is a claim: pods of two tenants are of two services, also if one is trusted. */
+static void one_name_does_not_join_two_tenants(void **state)
+{
+	struct act_anomaly a[] = {begin("cart", 0, 5), begin("cart", 0.1, 6), begin("cart", 0.2, 7),
+				  begin("cart", 0.3, 5)};
+
+	(void)state;
+	own(&a[1], "uid 1000");
+	own(&a[2], "shop");
+	own(&a[3], "uid 1000");
+	strcpy(a[3].name.host, "node-2"); /* a replica */
+	for (size_t i = 0; i < 4; i++)
+		take_at(&a[i], 0.1 * (double)i);
+	assert_int_equal(list(), 3);
+	assert_int_equal(listed[0].members, 1);
+	assert_int_equal(listed[1].members, 2);
+	assert_int_equal(listed[2].members, 1);
+}
+
+/* Connections may be those of either tenant, so they join one, and do not join the two. */
+static void connections_do_not_join_two_tenants(void **state)
+{
+	static const char *const owner[][3] = {
+		{"", "uid 1000", ""}, {"uid 1001", "uid 1000", ""}, {"shop", "uid 1000", "shop"}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(owner) / sizeof(*owner); k++) {
+		for (size_t first = 0; first < 3; first++) {
+			struct act_anomaly a[] = {begin("cart", 0, 5), begin("cart", 0.1, 6),
+						  begin("cart (tcp)", 0.2, 7)};
+			uint32_t members = 0;
+
+			start_with_places(0);
+			for (size_t i = 0; i < 3; i++) {
+				own(&a[i], owner[k][i]);
+				snprintf(a[i].name.host, sizeof(a[i].name.host), "node-%zu", i);
+			}
+			for (size_t i = 0; i < 3; i++)
+				take_at(&a[(first + i) % 3], 0.1 * (double)i);
+			assert_int_equal(list(), 2);
+			for (size_t i = 0; i < 2; i++)
+				members += listed[i].members;
+			assert_int_equal(members, 3);
+		}
+	}
+}
+
+/* A kernel that knows the namespace of connections does not relate them to others. */
+static void connections_join_their_namespace(void **state)
+{
+	struct act_anomaly tcp = begin("cart (tcp)", 0, 5), other = begin("cart", 0.1, 5),
+			   cart = begin("cart", 0.2, 5);
+
+	(void)state;
+	own(&tcp, "shop");
+	own(&other, "uid 1000");
+	own(&cart, "shop");
+	strcpy(other.name.host, "node-2");
+	strcpy(cart.name.host, "node-3");
+	take_at(&tcp, 0);
+	take_at(&other, 0.1);
+	assert_int_equal(list(), 2);
+	take_at(&cart, 0.2);
+	assert_int_equal(list(), 2);
+	assert_int_equal(listed[1].members, 2);
+}
+
+/* A span tells of its publisher's services, and so joins only those. */
+static void spans_relate_services_of_their_tenant(void **state)
+{
+	static const char *const owner[][2] = {
+		{"", ""}, {"uid 1000", ""}, {"uid 1001", "uid 1001"}, {"uid 1000", "uid 1000"}};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct act_anomaly front = begin("front", 0, 5), cart = begin("cart", 0.1, 5);
+
+		start_with_places(0);
+		call_of("front", "cart", "uid 1000", false);
+		own(&front, owner[i][0]);
+		own(&cart, owner[i][1]);
+		take_at(&front, 0);
+		take_at(&cart, 0.1);
+		assert_int_equal(list(), i == 3 ? 1 : 2);
+	}
+}
+
+/* The kernel may know the namespace of a service that is called, and else only its name. */
+static void connections_relate_services_that_may_be_theirs(void **state)
+{
+	static const struct {
+		const char *kernel, *owner;
+		size_t incidents;
+	} is[] = {{"", "", 1},	   {"", "uid 1000", 1}, {"", "shop", 1},	{"shop", "shop", 1},
+		  {"shop", "", 1}, {"shop", "bank", 2}, {"shop", "uid 1000", 2}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
+		struct act_anomaly front = begin("front", 0, 5), cart = begin("cart", 0.1, 5);
+
+		start_with_places(0);
+		own(&cart, is[i].owner);
+		call_of("front", "cart", is[i].kernel, true);
+		take_at(&front, 0);
+		take_at(&cart, 0.1);
+		assert_int_equal(list(), is[i].incidents);
+	}
+}
+
 int main(void)
 {
 	setenv("TZ", "UTC", 1);
@@ -776,6 +905,11 @@ int main(void)
 		CASE(unlisted_members_stay_with_their_incident),
 		CASE(no_tenant_takes_all_places),
 		CASE(it_ends_without_a_last_word),
+		CASE(one_name_does_not_join_two_tenants),
+		CASE(connections_do_not_join_two_tenants),
+		CASE(connections_join_their_namespace),
+		CASE(spans_relate_services_of_their_tenant),
+		CASE(connections_relate_services_that_may_be_theirs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

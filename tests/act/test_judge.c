@@ -78,11 +78,14 @@ static void clear(struct shop *s)
 	memset(s->best, 0, sizeof(s->best));
 }
 
+static const char *owner; /* of the pods that are added */
+
 static void add_pod(struct shop *s)
 {
 	char name[16];
 	uint32_t i = s->pods++;
-	struct collect_judge_pod pod = {.instance = 100 + i, .ns = s->ns, .name = name};
+	struct collect_judge_pod pod = {
+		.instance = 100 + i, .ns = s->ns, .name = name, .owner = owner};
 
 	snprintf(name, sizeof(name), "shop-%u", i);
 	s->number[i] = i;
@@ -543,6 +546,66 @@ static void the_least_recently_used_model_is_replaced(void **state)
 	collect_models_free(models);
 }
 
+/* A user who claims a service gets models of their own, and a new pod begins with its owner's. */
+static void tenants_that_claim_one_service_share_no_model(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct analyse_model_info info, shop;
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 1);
+	owner = "uid 1000";
+	add_pod(&s);
+	run(&s, 120, PODS + 9, "");
+	collect_judge_keep(s.judge);
+	assert_int_equal(collect_models_info(models, "", "shop", &shop), 0);
+	assert_int_equal(collect_models_info(models, "", "uid 1000/shop", &info), 0);
+	assert_true(shop.learned > 2 * info.learned);
+	clear(&s);
+	add_pod(&s);
+	run(&s, 5, PODS + 9, "");
+	assert_int_equal(s.warming[PODS + 1], 0);
+	/* A departing pod is kept with those of its owner alone. */
+	for (uint32_t i = 0; i < s.pods; i++)
+		collect_judge_gone(s.judge, 100 + i);
+	assert_int_equal(collect_models_info(models, "", "shop", &shop), 0);
+	assert_int_equal(collect_models_info(models, "", "uid 1000/shop", &info), 0);
+	assert_true(shop.learned > info.learned);
+	collect_judge_free(s.judge);
+	owner = NULL;
+	collect_models_free(models);
+}
+
+/* Of pods of one user, on any host, one that differs is odd, but not beside those of another. */
+static void a_pod_is_odd_beside_its_owners_alone(void **state)
+{
+	static const char *const last[] = {"uid 1000", "uid 1001", ""};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(last) / sizeof(*last); k++) {
+		struct collect_models *models = collect_models_new();
+		struct shop s;
+
+		owner = "uid 1000";
+		open_shop(&s, models, 1);
+		add_pod(&s);
+		owner = last[k];
+		add_pod(&s);
+		owner = NULL;
+		s.factor = 13;
+		run(&s, 60, PODS + 1, "slower");
+		assert_int_equal(s.anomalous[PODS + 1] > 0, k == 0);
+		assert_int_equal(s.siblings, k == 0 ? 4 : 0);
+		for (uint32_t i = 0; i <= PODS; i++)
+			assert_int_equal(s.anomalous[i], 0);
+		for (uint32_t i = 0; i < s.pods; i++)
+			assert_non_null(collect_judge_gone(s.judge, 100 + i));
+		collect_judge_free(s.judge);
+		collect_models_free(models);
+	}
+}
+
 int act_test_judge(void);
 int act_test_judge(void)
 {
@@ -559,6 +622,8 @@ int act_test_judge(void)
 		cmocka_unit_test(a_regression_begins_with_the_new_version),
 		cmocka_unit_test(scaling_up_is_silent),
 		cmocka_unit_test(a_pod_unlike_its_siblings_is_found),
+		cmocka_unit_test(tenants_that_claim_one_service_share_no_model),
+		cmocka_unit_test(a_pod_is_odd_beside_its_owners_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

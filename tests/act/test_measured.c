@@ -11,6 +11,7 @@
 
 #include "support/test.h"
 #include "../analyse/noise.h"
+#include "collect/judge/edges.h"
 #include "collect/judge/judge.h"
 #include "collect/judge/measured.h"
 #include "collect/judge/models.h"
@@ -71,12 +72,18 @@ static void found(void *arg, const struct collect_judge_finding *f)
 		snprintf(w->callers[i], sizeof(w->callers[i]), "%s", f->callers);
 }
 
+/* Of the pods that are added, and of the services that the kernel names; NULL: spans name them. */
+static const char *owner, *kernel;
+
 static void add_pod(struct world *w, uint32_t i, const char *suffix)
 {
 	char name[32], of[32];
 	bool tcp = *suffix;
-	struct collect_judge_pod pod = {
-		.instance = i + (tcp ? PODS : 0) + 1, .ns = w->ns, .name = name, .service = of};
+	struct collect_judge_pod pod = {.instance = i + (tcp ? PODS : 0) + 1,
+					.ns = w->ns,
+					.name = name,
+					.service = of,
+					.owner = tcp ? kernel : owner};
 
 	snprintf(name, sizeof(name), "%s-0", service[i]);
 	snprintf(of, sizeof(of), "%s%s", service[i], suffix);
@@ -91,25 +98,33 @@ static void add_pod(struct world *w, uint32_t i, const char *suffix)
 static void trace(struct world *w)
 {
 	static const char *const of[] = {"front", "front", "cart", "cart", "database"};
-	uint8_t bytes[256], *at = bytes;
+	uint8_t bytes[256], *at = bytes, *spans;
+	size_t n;
 
 	for (uint32_t i = 0; i < 5; i++) {
 		uint32_t parent = i ? i - 1 : ANALYSE_SPAN_ROOT;
 
 		memcpy(at, &parent, sizeof(parent));
-		at = (uint8_t *)stpcpy((char *)at + sizeof(parent), of[i]) + 1;
+		at += sizeof(parent);
+		at += collect_judge_span((char *)at,
+					 &(struct collect_edges_span){.service = of[i],
+								      .owner = kernel ?: "",
+								      .kernel = kernel});
 	}
+	spans = collect_judge_resolve(w->judge, bytes, 5, &n);
+	assert_non_null(spans);
 	for (uint32_t i = 0; i < 20; i++)
-		assert_int_equal(collect_judge_trace(w->judge, bytes, 5), 0);
+		assert_int_equal(collect_judge_trace(w->judge, spans, 5), 0);
+	free(spans);
 }
 
-static void start(struct world *w, bool kernel)
+static void start(struct world *w, bool connected)
 {
 	*w = (struct world){.models = collect_models_new(),
 			    .seed = 5,
 			    .ns = 1000 * SECOND,
 			    .slow = NONE_SLOW,
-			    .kernel = kernel};
+			    .kernel = connected};
 	w->judge = collect_judge_new(&(struct collect_judge_opts){
 		.detector = analyse_detector_find("combined"),
 		.false_alarms = 1,
@@ -122,7 +137,7 @@ static void start(struct world *w, bool kernel)
 	assert_non_null(w->judge);
 	for (uint32_t i = 0; i < PODS; i++)
 		add_pod(w, i, "");
-	for (uint32_t i = 0; i < PODS && kernel; i++)
+	for (uint32_t i = 0; i < PODS && connected; i++)
 		add_pod(w, i, " (tcp)");
 	trace(w);
 }
@@ -227,6 +242,57 @@ static void callers_and_delay_are_those_of_the_kernel(void **state)
 	end(&w);
 }
 
+/*
+ * The kernel knows the namespace of connections at most. They meet their pods also if another
+ * tenant claims the names of these, unless nothing else tells the two apart.
+ */
+static void connections_meet_the_pods_of_their_owner(void **state)
+{
+	static const struct {
+		const char *owner, *kernel;
+		bool claimed;
+	} is[] = {{"uid 1000", "", false},
+		  {"shop", "shop", true},
+		  {"", "", true},
+		  {"", "shop", true}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(is) / sizeof(*is); k++) {
+		struct world w;
+
+		owner = is[k].owner;
+		kernel = is[k].kernel;
+		start(&w, true);
+		for (uint32_t i = 0; is[k].claimed && i < PODS; i++) {
+			char name[32];
+			struct collect_judge_pod claim = {.instance = 3 * PODS + i,
+							  .ns = w.ns,
+							  .name = name,
+							  .service = service[i],
+							  .owner = "uid 1001",
+							  .own = &w.number[PODS]};
+
+			snprintf(name, sizeof(name), "%s-0", service[i]);
+			assert_int_equal(collect_judge_layout(w.judge, &claim, application, 2), 0);
+		}
+		if (is[k].claimed)
+			trace(&w);
+		run(&w, 200);
+		clear(&w);
+		w.slow = DATABASE;
+		w.late = 0.5;
+		run(&w, 4);
+		owner = kernel = NULL;
+		print_message("%zu: delay %g callers %s\n", k, w.delay[DATABASE],
+			      w.callers[DATABASE]);
+		assert_true(w.anomalous[DATABASE] >= 20);
+		assert_true(w.delay[DATABASE] > 0.2 && w.delay[DATABASE] < 1);
+		assert_non_null(strstr(w.callers[DATABASE], "cart"));
+		assert_non_null(strstr(w.callers[DATABASE], "front"));
+		end(&w);
+	}
+}
+
 /* Without data of the kernel, nothing indicates a slow pod, and results do not change. */
 static void without_connections_pods_are_judged_as_before(void **state)
 {
@@ -328,6 +394,7 @@ int act_test_measured(void)
 		cmocka_unit_test(columns_are_those_of_requests_to_the_busiest_port),
 		cmocka_unit_test(the_slow_pod_is_named_by_what_the_kernel_measures),
 		cmocka_unit_test(callers_and_delay_are_those_of_the_kernel),
+		cmocka_unit_test(connections_meet_the_pods_of_their_owner),
 		cmocka_unit_test(without_connections_pods_are_judged_as_before),
 		cmocka_unit_test(clocks_set_back_and_callers_gone_hide_nothing),
 		cmocka_unit_test(connections_that_come_and_go_are_no_fault),

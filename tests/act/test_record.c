@@ -48,7 +48,11 @@ static const double value[] = {1, NAN, 0.1, 4};
 
 static bool layout(struct collect_record *r, uint64_t instance, const char *name, uint32_t n)
 {
-	const struct collect_judge_pod pod = {instance, 9, name, "shop", NULL, NULL};
+	const struct collect_judge_pod pod = {.instance = instance,
+					      .ns = 9,
+					      .name = name,
+					      .service = "shop",
+					      .owner = n == 4 ? "uid 1000" : NULL};
 
 	return collect_record_layout(r, 5, &pod, columns, n);
 }
@@ -115,11 +119,12 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 	expect("metrics/cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"
 				     "1.500000000,1,,,\n"
 				     "2.000000000,1,,0.10000000000000001,4\n");
-	expect("events.csv", "start,fd,,1,2,3,4\n"
-			     "layout,5,9,0000000000000007,2,cart-0.csv,cart-0,shop,cart-0\n"
-			     "layout,5,9,0000000000000007,4,cart-0.csv,cart-0,shop,cart-0\n"
-			     "accept,6,0000000000000007\n"
-			     "gone,6,0000000000000007\n");
+	expect("events.csv",
+	       "start,fd,,1,2,3,4\n"
+	       "layout,5,9,0000000000000007,2,cart-0.csv,cart-0,shop,cart-0\n"
+	       "layout,5,9,0000000000000007,4,cart-0.csv,cart-0,shop,cart-0,uid 1000\n"
+	       "accept,6,0000000000000007\n"
+	       "gone,6,0000000000000007\n");
 	expect("verdicts.csv", COLLECT_JUDGE_HEAD "1.5,cart-0,2,1\n");
 }
 

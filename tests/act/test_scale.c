@@ -146,6 +146,27 @@ static void workloads_are_bounded_and_omissions_counted(void **state)
 	act_scale_free(s);
 }
 
+/* A user who claims a service moves the signal of that user alone. */
+static void a_tenant_moves_its_own_signal_alone(void **state)
+{
+	struct act_scale *s = act_scale_new(0, 0);
+	struct act_pod_verdict v[] = {pod("cart", 1, false, T), pod("cart", 9, true, T),
+				      pod("cart", 1, false, T), pod("cart", 1, false, T)};
+	struct act_workload w[4];
+
+	(void)state;
+	strcpy(v[1].name.owner, "uid 1000");
+	strcpy(v[2].name.owner, "shop"); /* the namespace, as attested */
+	look(s, T, v, 4);
+	assert_int_equal(act_scale_workloads(s, w, 4), 2);
+	assert_int_equal(w[0].pods, 3);
+	assert_true(w[0].pressure == 1 && w[0].anomalous_ratio == 0);
+	assert_string_equal(w[0].uid, "");
+	assert_int_equal(w[1].pods, 1);
+	assert_string_equal(w[1].uid, "1000");
+	act_scale_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +175,7 @@ int main(void)
 		cmocka_unit_test(pressure_is_unknown_without_requests),
 		cmocka_unit_test(a_clock_that_is_set_back_makes_no_signal),
 		cmocka_unit_test(workloads_are_bounded_and_omissions_counted),
+		cmocka_unit_test(a_tenant_moves_its_own_signal_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -383,7 +383,7 @@ void a_start_that_is_no_time_hides_no_other(void **state)
 	collector.region_count = 5;
 }
 
-/* Two services of a namespace, and one without. */
+/* Two services of a namespace, one without, and one that a user claims. */
 static struct act_scale *scaled(int64_t t)
 {
 	struct act_scale *s = act_scale_new(0, 0);
@@ -398,6 +398,8 @@ static struct act_scale *scaled(int64_t t)
 	act_scale_pod(s, &p);
 	strcpy(p.name.kube_namespace, "");
 	p.anomalous = true;
+	act_scale_pod(s, &p);
+	strcpy(p.name.owner, "uid 1000");
 	act_scale_pod(s, &p);
 	act_scale_end(s);
 	return s;
@@ -417,6 +419,12 @@ void scaling_is_told_as_kubernetes_wants_it(void **state)
 		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=service+notin+(cart)",
 		 200, 1},
 		{"/namespaces/default/sidelight_scaling_anomalous_ratio", 200, 1},
+		/* a user's claim is not added to the service's own value */
+		{"/namespaces/default/sidelight_scaling_anomalous_ratio?labelSelector=service%3D"
+		 "mail",
+		 200, 1},
+		{"/namespaces/default/sidelight_scaling_anomalous_ratio?labelSelector=uid%3D1000",
+		 200, 1},
 		{"/namespaces/nowhere/sidelight_scaling_pressure", 200, 0},
 		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=a%3D%3D%3Db", 400, 0},
 		{"/namespaces/shop/sidelight_scaling_pressure?labelSelector=in+(", 400, 0},

@@ -137,7 +137,7 @@ static void remove_pod(struct live *l, uint64_t instance)
 
 /*
  * Adds a pod, or changes its columns. The event is
- * "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,NAME,SERVICE[,LABEL]".
+ * "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,NAME,SERVICE[,LABEL[,OWNER]]".
  */
 static int set_pod_columns(struct live *l, char **f, size_t n)
 {
@@ -151,8 +151,9 @@ static int set_pod_columns(struct live *l, char **f, size_t n)
 		collect_record_restore(f[i]);
 	is.name = f[6];
 	is.service = f[7];
-	is.label = n == 9 ? f[8] : f[6]; /* old recordings have no label */
-	if (!columns)			 /* rows without values are not recorded */
+	is.label = n > 8 ? f[8] : f[6]; /* old recordings have no label */
+	is.owner = n > 9 ? f[9] : "";
+	if (!columns) /* rows without values are not recorded */
 		return 0;
 	rows = cli_replay_file(&l->data, f[5]);
 	if (!rows || rows->n_columns < columns)
@@ -212,7 +213,7 @@ static int take_event(struct live *l, char **f, size_t n)
 	static const struct {
 		const char *name;
 		size_t least, most;
-	} kinds[] = {{"layout", 8, 9},
+	} kinds[] = {{"layout", 8, 10},
 		     {"gone", 3, 3},
 		     {"accept", 3, 3},
 		     {"trace", 3, 3},
@@ -270,8 +271,8 @@ static int run_all(struct live *l, size_t bytes)
 	int err = 0;
 
 	while (!err && (line = cli_replay_line(&at, l->text + bytes))) {
-		char *field[9];
-		size_t n = cli_replay_cut(line, field, 9);
+		char *field[10];
+		size_t n = cli_replay_cut(line, field, 10);
 
 		if (!n || !*line)
 			continue;

@@ -220,6 +220,15 @@ char *cli_replay_events(const char *folder, size_t *bytes)
 	return text;
 }
 
+static int set_service(struct cli_replay_pod *p, const char *service, const char *owner)
+{
+	free(p->service);
+	if (asprintf(&p->service, "%s%s%s", owner, *owner ? "/" : "", service) >= 0)
+		return 0;
+	p->service = NULL;
+	return -ENOMEM;
+}
+
 /* Loads the services of pods and the traces. */
 static int load_events(struct cli_replay_data *d, const char *folder)
 {
@@ -227,20 +236,22 @@ static int load_events(struct cli_replay_data *d, const char *folder)
 	char *at = d->events = cli_replay_events(folder, &bytes), *line;
 
 	while (at && (line = cli_replay_line(&at, d->events + bytes))) {
-		char *field[9];
-		size_t n = cli_replay_cut(line, field, 9);
+		char *field[10];
+		size_t n = cli_replay_cut(line, field, 10);
 		struct cli_replay_pod *p;
 
 		if (n == 3 && !strcmp(field[0], "trace")) {
 			if (!BASE_GROW(d->trace, d->traces, room))
 				return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 			d->trace[d->traces++] = field[2];
-		} else if ((n == 8 || n == 9) && !strcmp(field[0], "layout")) {
+		} else if (n >= 8 && n <= 10 && !strcmp(field[0], "layout")) {
 			collect_record_restore(field[5]);
 			collect_record_restore(field[7]);
 			p = cli_replay_file(d, field[5]);
-			if (p)
-				p->service = field[7];
+			if (n == 10)
+				collect_record_restore(field[9]);
+			if (p && set_service(p, field[7], n == 10 ? field[9] : ""))
+				return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 		}
 	}
 	return d->events ? 0 : -1;
@@ -289,6 +300,7 @@ void cli_replay_free(struct cli_replay_data *d)
 {
 	for (uint32_t i = 0; i < d->n_pods; i++) {
 		free(d->pods[i].name);
+		free(d->pods[i].service);
 		free(d->pods[i].text);
 		free(d->pods[i].columns);
 		free(d->pods[i].t);

@@ -14,8 +14,8 @@
 
 struct cli_replay_pod {
 	char *name;
-	const char *service; /* service of the pod; NULL means unknown */
-	char *text;	     /* contents of the file; the names of columns point into it */
+	char *service; /* preceded by its owner, as in traces; NULL means unknown */
+	char *text;    /* contents of the file; the names of columns point into it */
 	struct analyse_column *columns;
 	uint32_t n_columns;
 	uint64_t rows;

@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "act/explain.h"
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/thread.h"
@@ -31,6 +32,8 @@
 #include "collect/read/attach.h"
 #include "collect/tables/tables.h"
 
+#define HOST	  "host"	    /* service of a host's own metrics */
+#define EXPORTED  "exported_"	    /* precedes a claimed name that is reserved, as in region.c */
 #define AGENT	  "sidelight-agent" /* service of the agent's own region, which is not analysed */
 #define LATE_NS	  1000000000
 #define HOLD_NS	  500000000u /* an anomaly ends this long after the last anomalous row */
@@ -106,25 +109,57 @@ static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
 	snprintf(to, ACT_POD_LABEL_BYTES, "%s", from);
 }
 
+/*
+ * A publisher chooses the label `service`, and a user names systemd units. But only a trusted
+ * publisher's metrics are those of a host, and only the kernel's connections have the suffix, or a
+ * name in parentheses, such as "(host)". Any other name like these is changed.
+ */
+static void name_service(struct act_pod_name *name, const struct collect_tap_row *row)
+{
+	enum { BYTES = sizeof(name->service) + 1 - sizeof(COLLECT_MEASURED_SERVICE) };
+	const bool tcp = row->info->kind == SL_REGION_FLOWS;
+	const bool host = !tcp && row->tenant->exempt;
+	const char *claimed = region_label(row->info, "service");
+	char *service = name->service;
+
+	snprintf(service, BYTES, "%s", claimed);
+	if (*service == '(' || act_is_connections(name) || (!host && !strcmp(service, HOST)))
+		snprintf(service, BYTES, EXPORTED "%s", claimed);
+	while (act_is_connections(name))
+		service[act_service_length(service)] = '\0';
+	if (!tcp)
+		return;
+	if (!*service)
+		snprintf(service, BYTES, "%s", region_label(row->info, "unit"));
+	strcat(service, COLLECT_MEASURED_SERVICE);
+}
+
+static void name_owner(struct act_pod_name *name, const struct collect_tap_row *row)
+{
+	const struct collect_tenant *t = row->tenant;
+
+	if (t->exempt) {
+		copy_label(name->kube_namespace, region_label(row->info, "namespace"));
+		if (row->info->kind == SL_REGION_FLOWS)
+			copy_label(name->owner, name->kube_namespace);
+		return;
+	}
+	copy_label(name->kube_namespace, t->who.names.kube_namespace);
+	act_name_owner(name->owner, name->kube_namespace, t->uid);
+	/* The key is unique only on its host. */
+	name->tenant = base_hash(t->who.key, row->hostname, strlen(row->hostname));
+}
+
 static void name_pod(struct act_pod_name *name, const struct collect_tap_row *row)
 {
 	const struct region_info *info = row->info;
-	const char *service = region_label(info, "service");
-	bool tcp = info->kind == SL_REGION_FLOWS;
 
-	service = tcp && !*service ? region_label(info, "unit") : service;
+	name_service(name, row);
+	name_owner(name, row);
 	copy_label(name->pod, region_label(info, "pod"));
-	snprintf(name->service, sizeof(name->service), "%.*s%s",
-		 (int)(sizeof(name->service) - sizeof(COLLECT_MEASURED_SERVICE)), service,
-		 tcp ? COLLECT_MEASURED_SERVICE : "");
-	copy_label(name->kube_namespace, region_label(info, "namespace"));
 	copy_label(name->container, region_label(info, "container"));
 	copy_label(name->host, row->hostname);
-	name->process = tcp ? 0 : info->pid;
-	/* The key is unique only on its host. */
-	if (!row->tenant->exempt)
-		name->tenant = base_hash(row->tenant->who.key, row->hostname,
-					 strlen(row->hostname));
+	name->process = info->kind == SL_REGION_FLOWS ? 0 : info->pid;
 }
 
 /* Returns NULL if out of memory. */
@@ -282,6 +317,11 @@ bool collect_analysis_wants_trace(struct collect_analysis *a)
 	return base_now_ns() - last_ns >= TRACE_NS;
 }
 
+static struct act_call_end call_end(const struct collect_edges_span *s)
+{
+	return (struct act_call_end){.service = s->service, .owner = s->owner, .kernel = s->kernel};
+}
+
 /* Called with trace_lock held. Returns false if there is no room. */
 static bool put_trace(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t n)
 {
@@ -289,15 +329,19 @@ static bool put_trace(struct collect_analysis *a, const struct collect_edges_spa
 	uint8_t *at;
 
 	for (uint32_t i = 0; i < n; i++)
-		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
+		e.bytes += sizeof(uint32_t) + collect_judge_span(NULL, &span[i]);
 	at = n ? collect_rows_put(&a->traces, &e) : NULL;
 	for (uint32_t i = 0; at && i < n; i++) {
-		if (span[i].parent < i) /* false for ANALYSE_SPAN_ROOT, which exceeds any index */
-			act_incidents_call(
-				a->o.incidents, act_service_key(span[span[i].parent].service),
-				act_service_key(span[i].service), (int64_t)base_realtime_ns());
+		if (span[i].parent < i) { /* false for ANALYSE_SPAN_ROOT, which exceeds any index */
+			struct act_call_end caller = call_end(&span[span[i].parent]),
+					    callee = call_end(&span[i]);
+
+			act_incidents_call(a->o.incidents, &caller, &callee,
+					   (int64_t)base_realtime_ns());
+		}
 		memcpy(at, &span[i].parent, sizeof(uint32_t));
-		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
+		at += sizeof(uint32_t);
+		at += collect_judge_span((char *)at, &span[i]);
 	}
 	return at;
 }
@@ -393,9 +437,13 @@ static void take_layout(struct collect_analysis *a, int64_t moment,
 		p = made = collect_judged_new(a->verdicts, e, bytes);
 	if (!p || !collect_judged_columns(p, e, bytes))
 		goto refused;
-	is = (struct collect_judge_pod){
-		e->instance,	 e->ns,	   *p->name.pod ? p->name.pod : p->name.service,
-		p->name.service, p->label, p};
+	is = (struct collect_judge_pod){.instance = e->instance,
+					.ns = e->ns,
+					.name = *p->name.pod ? p->name.pod : p->name.service,
+					.service = p->name.service,
+					.owner = p->name.owner,
+					.label = p->label,
+					.own = p};
 	if (collect_judge_layout(a->judge, &is, p->column, p->columns))
 		goto refused;
 	p->recorded = a->record &&
@@ -455,6 +503,20 @@ static void take_accept(struct collect_analysis *a, const struct collect_rows_en
 		collect_record_entry(a->record, e, NULL);
 }
 
+static void take_trace(struct collect_analysis *a, struct collect_rows_entry *e,
+		       const uint8_t *bytes)
+{
+	size_t n;
+	uint8_t *spans = collect_judge_resolve(a->judge, bytes, e->columns, &n);
+
+	/* If out of memory, skip this trace, as others will follow. */
+	if (spans && !collect_judge_trace(a->judge, spans, e->columns) && a->record) {
+		e->bytes = n;
+		collect_record_entry(a->record, e, spans);
+	}
+	free(spans);
+}
+
 /* Handles traces and users' acceptances before the rows of the moment. */
 static void take_requests(struct collect_analysis *a, int64_t moment)
 {
@@ -464,14 +526,10 @@ static void take_requests(struct collect_analysis *a, int64_t moment)
 	collect_rows_take(&a->traces);
 	for (; collect_rows_peek(&a->traces, &e, &bytes); collect_rows_next(&a->traces)) {
 		e.moment = moment;
-		if (e.kind == COLLECT_ROWS_ACCEPT) {
+		if (e.kind == COLLECT_ROWS_ACCEPT)
 			take_accept(a, &e);
-			continue;
-		}
-		if (collect_judge_trace(a->judge, bytes, e.columns))
-			continue; /* out of memory: skip this trace, as others will follow */
-		if (a->record)
-			collect_record_entry(a->record, &e, bytes);
+		else
+			take_trace(a, &e, bytes);
 	}
 }
 

@@ -20,11 +20,12 @@
 #define CALLS_MAX 4u
 
 struct edges_service {
-	struct base_node node;	/* by name */
-	double now, mean;	/* requests received in this moment, and their moving average */
-	double known;		/* average number of requests from known services */
-	double calls;		/* average number of requests to known services */
-	struct edges_edge *out; /* edges to the services that it calls, as of the last moment */
+	struct base_node node;	    /* by namespace and name */
+	double now, mean;	    /* requests received in this moment, and their moving average */
+	double known;		    /* average number of requests from known services */
+	double calls;		    /* average number of requests to known services */
+	struct edges_edge *out;	    /* edges to the services that it calls, as of the last moment */
+	const char *kube_namespace; /* behind the name */
 	char name[];
 };
 
@@ -82,17 +83,21 @@ void collect_edges_free(struct collect_edges *e)
 static struct edges_service *service_of(struct collect_edges *e, const struct region_info *workload)
 {
 	const char *name = workload ? region_label(workload, "service") : "";
+	const char *space = workload ? region_label(workload, "namespace") : "";
 	const size_t n = act_service_length(name);
-	const uint64_t hash = base_hash(0, name, n);
+	const uint64_t hash = base_hash_text(base_hash(0, name, n), space);
 	struct edges_service *s = base_table_first(&e->services, hash);
 
 	if (!n || *name == '(')
 		return NULL;
-	while (s && (strncmp(s->name, name, n) != 0 || s->name[n]))
+	while (s && (strncmp(s->name, name, n) != 0 || s->name[n] ||
+		     strcmp(s->kube_namespace, space) != 0))
 		s = base_table_next(s);
-	if (s || e->services.count == SERVICES_MAX || !(s = calloc(1, sizeof(*s) + n + 1)))
+	if (s || e->services.count == SERVICES_MAX ||
+	    !(s = calloc(1, sizeof(*s) + n + 1 + strlen(space) + 1)))
 		return s;
 	memcpy(s->name, name, n);
+	s->kube_namespace = strcpy(s->name + n + 1, space);
 	base_table_add(&e->services, s, hash);
 	return s;
 }
@@ -287,6 +292,8 @@ uint32_t collect_edges_trace(struct collect_edges *e,
 		const double requests = of[i]->mean > LEAST ? of[i]->mean : of[i]->calls;
 
 		span[i].service = of[i]->name;
+		span[i].owner = of[i]->kube_namespace;
+		span[i].kernel = true;
 		for (const struct edges_edge *d = of[i]->out; d; d = d->next)
 			for (uint32_t more = draw_calls(e, d->mean / requests);
 			     more && n < COLLECT_EDGES_SPANS; more--, n++) {

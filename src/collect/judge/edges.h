@@ -20,8 +20,8 @@ struct collect_edges *collect_edges_new(void); /* returns NULL if out of memory 
 void collect_edges_free(struct collect_edges *e);
 /*
  * Adds one of the connections that are open at one point in time, unless it is idle. Services of
- * the same name on two hosts are one service. A connection without an owner, or beyond the memory
- * limit, is left out.
+ * the same name and namespace on two hosts are one service. A connection without an owner, or
+ * beyond the memory limit, is left out.
  */
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v, int64_t now_ns);
 /* Called when all connections of this point in time have been added. */
@@ -36,8 +36,9 @@ uint64_t collect_edges_key(const struct collect_flow_view *v);
 double collect_edges_requests(const struct collect_flow_view *v);
 
 struct collect_edges_span {
-	const char *service;
-	uint32_t parent; /* ANALYSE_SPAN_ROOT, or the index of an earlier span */
+	const char *service, *owner; /* owner: as in act_pod_name */
+	bool kernel;		     /* the kernel, not the service, says that it is called so */
+	uint32_t parent;	     /* ANALYSE_SPAN_ROOT, or the index of an earlier span */
 };
 /* Draws a synthetic trace. Returns its number of spans; 0 if no service calls another. */
 uint32_t collect_edges_trace(struct collect_edges *e,

@@ -129,7 +129,8 @@ static const struct act_workload *workload_at(struct collect_self *s, struct exp
 {
 	enum { MAX = 1024 };
 	struct live_walk *w = walk_of(s);
-	struct region_text_label labels[2];
+	struct region_text_label labels[3];
+	const struct act_workload *of;
 
 	if (!w->workload) {
 		w->workload = malloc(MAX * sizeof(*w->workload));
@@ -140,9 +141,11 @@ static const struct act_workload *workload_at(struct collect_self *s, struct exp
 	}
 	if (s->at >= w->workloads)
 		return NULL;
-	labels[0] = (struct region_text_label){"namespace", w->workload[s->at].kube_namespace};
-	labels[1] = (struct region_text_label){"service", w->workload[s->at].service};
-	return collect_self_labels(s, out, labels, 2) ? &w->workload[s->at] : NULL;
+	of = &w->workload[s->at];
+	labels[0] = (struct region_text_label){"namespace", of->kube_namespace};
+	labels[1] = (struct region_text_label){"service", of->service};
+	labels[2] = (struct region_text_label){"uid", of->uid};
+	return collect_self_labels(s, out, labels, *of->uid ? 3 : 2) ? of : NULL;
 }
 
 SERIES(scaling_anomalous, struct act_workload, w, workload_at(s, out),

@@ -11,15 +11,19 @@
 #include "act/explain.h"
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
+#include "collect/judge/edges.h"
 #include "collect/judge/measured.h"
 #include "collect/judge/models.h"
 #include "base/table.h"
 
 #define HOUR_NS	     3600000000000.0
-#define HOST	     "host" /* service of host metrics */
+#define HOST	     "host"   /* service of host metrics */
+#define KERNEL	     "(tcp) " /* precedes a service that the kernel names, see judge.h */
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
 #define MERGED_MAX   32u  /* maximum number of pods merged into their service's model */
+#define WORKLOAD_MAX 64u  /* connections of more workloads of one name have no pods */
 #define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
 /*
  * Anomalies within START_NS of a pod's start are attributed to the start, and so are later ones
@@ -38,10 +42,21 @@
 /* a service's model younger than this is not saved again when a pod departs */
 #define KEPT_NS 5000000000
 
+/* A service of an owner. */
+struct judge_service {
+	struct base_node node; /* by `service` */
+	uint32_t pods;
+	size_t owner;	     /* length of the owner's name; 0 if there is none */
+	const char *service; /* points into `owned` */
+	char owned[];	     /* as judge_pod.owned_service */
+};
+
 struct judge_pod {
 	struct base_node node;
 	uint64_t instance;
 	char *name, *service;
+	char *owner;			  /* owner of the name and the service; "" if none */
+	char *owned_name, *owned_service; /* preceded by the owner; "" if there is none */
 	void *own;
 	struct analyse_pipeline *pipeline;
 	int64_t begin_ns;
@@ -61,12 +76,13 @@ struct judge_pod {
 	bool is_tcp;			  /* the pod stands for a workload's connections */
 	struct collect_measured measured; /* request columns of the connections */
 	struct judge_pod *tcp;		  /* connections of this pod; NULL if not known */
+	struct judge_service *of;	  /* NULL for connections and for pods without a service */
 };
 
 struct collect_judge {
 	struct collect_judge_opts o;
 	struct analyse_fleet *fleet;
-	struct base_table pods;
+	struct base_table pods, services;
 	/* Rows of the current moment. */
 	struct judge_pod **row;
 	struct analyse_pipeline **pipeline;
@@ -87,22 +103,57 @@ struct collect_judge *collect_judge_new(const struct collect_judge_opts *opts)
 	j->o = *opts;
 	j->fleet = analyse_fleet_create(
 		fmin(opts->false_alarms * (double)opts->step_ns / HOUR_NS, 0.5), 1);
-	if (j->fleet && base_table_init(&j->pods))
+	if (j->fleet && base_table_init(&j->pods) && base_table_init(&j->services))
 		return j;
+	base_table_free(&j->pods);
 	analyse_fleet_free(j->fleet);
 	free(j);
 	errno = ENOMEM;
 	return NULL;
 }
 
+/* Returns false if out of memory. */
+static bool join_service(struct collect_judge *j, struct judge_pod *p)
+{
+	const uint64_t hash = base_hash_text(0, p->service);
+	struct judge_service *s = base_table_first(&j->services, hash);
+
+	while (s && strcmp(s->owned, p->owned_service) != 0)
+		s = base_table_next(s);
+	if (!s) {
+		s = calloc(1, sizeof(*s) + strlen(p->owned_service) + 1);
+		if (!s)
+			return false;
+		strcpy(s->owned, p->owned_service);
+		s->owner = strlen(p->owner);
+		s->service = s->owned + strlen(s->owned) - strlen(p->service);
+		base_table_add(&j->services, s, hash);
+	}
+	s->pods++;
+	p->of = s;
+	return true;
+}
+
+static void leave_service(struct collect_judge *j, struct judge_service *s)
+{
+	if (!s || --s->pods)
+		return;
+	base_table_remove(&j->services, s);
+	free(s);
+}
+
 static void pod_free(struct collect_judge *j, struct judge_pod *p)
 {
+	leave_service(j, p->of);
 	if (p->pipeline)
 		analyse_fleet_leave(j->fleet, p->pipeline);
 	analyse_pipeline_free(p->pipeline);
 	free(p->value);
 	free(p->name);
 	free(p->service);
+	free(p->owner);
+	free(p->owned_name);
+	free(p->owned_service);
 	free(p);
 }
 
@@ -113,6 +164,7 @@ void collect_judge_free(struct collect_judge *j)
 	BASE_TABLE_EACH(&j->pods, n)
 		pod_free(j, (struct judge_pod *)n);
 	base_table_free(&j->pods);
+	base_table_free(&j->services);
 	analyse_fleet_free(j->fleet);
 	free(j->row);
 	free(j->pipeline);
@@ -146,7 +198,7 @@ static int by_instance(const void *a, const void *b)
 
 static const char *model_name(const struct judge_pod *p)
 {
-	return *p->service ? p->service : p->name;
+	return *p->service ? p->owned_service : p->owned_name;
 }
 
 /* True if the pod's model is good enough for its service. */
@@ -194,7 +246,8 @@ static int make_pipeline(struct collect_judge *j, struct judge_pod *p, uint32_t 
 	o.columns = BASE_MAX(features + features / 2, FEATURES_MIN);
 	o.columns = BASE_MIN(o.columns, FEATURES_MAX);
 	/* Use the width of the saved model if the features fit. */
-	if (!collect_models_info(j->o.models, p->name, p->service, &info) &&
+	if ((!collect_models_info(j->o.models, p->owned_name, p->owned_service, &info) ||
+	     !collect_models_info(j->o.models, "", p->service, &info)) &&
 	    info.columns >= features && info.columns <= FEATURES_MAX)
 		o.columns = info.columns;
 	else if (list_siblings(j, model_name(p), &sibling, 1))
@@ -228,7 +281,19 @@ static int load_siblings(const struct collect_judge *j, struct judge_pod *p)
 	return err;
 }
 
-/* Loads the saved model of the pod or of its service, so that the pod needs no warm-up. */
+/*
+ * Loads the saved model of the pod or of its service, so that the pod needs no warm-up. A model of
+ * the service without an owner is from trusted pods, from a store, or from an earlier version.
+ */
+static int load_saved(const struct collect_judge *j, struct judge_pod *p)
+{
+	int err = collect_models_load(j->o.models, p->owned_name, p->owned_service, p->pipeline);
+
+	return err == -ENOENT && *p->owner
+		       ? collect_models_load(j->o.models, "", p->service, p->pipeline)
+		       : err;
+}
+
 static bool load_model(struct collect_judge *j, struct judge_pod *p)
 {
 	bool first = !analyse_fleet_thresholds(j->fleet)->step.n;
@@ -238,14 +303,14 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 
 	/* A fleet without a threshold adopts the model's. */
 	if (first)
-		analyse_fleet_join(j->fleet, p->pipeline, p->service);
+		analyse_fleet_join(j->fleet, p->pipeline, p->owned_service);
 	err = load_siblings(j, p);
 	if (!err)
 		from = "siblings";
 	else
-		err = collect_models_load(j->o.models, p->name, p->service, p->pipeline);
+		err = load_saved(j, p);
 	if (!first)
-		analyse_fleet_join(j->fleet, p->pipeline, p->service);
+		analyse_fleet_join(j->fleet, p->pipeline, p->owned_service);
 	analyse_pipeline_stats(p->pipeline, &s);
 	if (!err)
 		base_log_each(BASE_INFO, "analysis", p->name,
@@ -262,6 +327,29 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 	return !err;
 }
 
+/* Returns NULL if out of memory. */
+static char *add_owner(const char *owner, const char *name)
+{
+	char *text;
+
+	return asprintf(&text, "%s%s%s", *name ? owner : "", *name && *owner ? "/" : "", name) < 0
+		       ? NULL
+		       : text;
+}
+
+static bool copy_names(struct judge_pod *p, const struct collect_judge_pod *pod)
+{
+	p->name = strdup(pod->name);
+	p->service = strdup(pod->service);
+	p->owner = strdup(pod->owner ?: "");
+	p->is_tcp = act_service_length(pod->service) < strlen(pod->service);
+	if (!p->name || !p->service || !p->owner)
+		return false;
+	p->owned_name = add_owner(p->owner, p->name);
+	p->owned_service = add_owner(p->owner, p->service);
+	return p->owned_name && p->owned_service;
+}
+
 static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod, uint32_t features,
 		    struct judge_pod **out)
 {
@@ -273,19 +361,18 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->instance = pod->instance;
 	p->own = pod->own;
 	p->begin_ns = pod->ns;
-	p->name = strdup(pod->name);
-	p->service = strdup(pod->service);
-	if (!p->name || !p->service || !room_for(j, j->pods.count + 1) ||
+	if (!copy_names(p, pod) || !room_for(j, j->pods.count + 1) ||
+	    (!p->is_tcp && *p->service && !join_service(j, p)) ||
 	    (err = make_pipeline(j, p, features))) {
 		pod_free(j, p);
 		return err;
 	}
-	p->is_tcp = act_service_length(p->service) < strlen(p->service);
 	p->heir = load_model(j, p);
 	p->warming = !p->heir;
 	/* The connections of hosts are not replicas: they do different work. */
 	if (!p->is_tcp && *p->service)
-		analyse_fleet_replica(j->fleet, p->pipeline, p->service, !strcmp(p->service, HOST));
+		analyse_fleet_replica(j->fleet, p->pipeline, p->owned_service,
+				      !strcmp(p->service, HOST));
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	base_table_add(&j->pods, p, p->instance);
@@ -459,10 +546,50 @@ static int by_workload(const void *a, const void *b)
 	return order ?: length[0] - length[1];
 }
 
+/* known: both owners must be known to be the same. Otherwise, one of them may be unknown. */
+static bool has_owner_of(const struct judge_pod *p, const struct judge_pod *q, bool known)
+{
+	return !strcmp(p->owner, q->owner) || (!known && (!*p->owner || !*q->owner));
+}
+
 /*
- * Pairs a pod with its workload's connections if there is exactly one of each; otherwise the match
- * is ambiguous.
+ * Returns the only pod of a workload whose connections p may stand for, or the only connections
+ * that p may have. Returns NULL if there is none, or the match is ambiguous. Those of the same
+ * owner come first: another tenant may claim the name, and connections do not always tell whose
+ * they are.
  */
+static struct judge_pod *find_partner(struct judge_pod *const *of, size_t n,
+				      const struct judge_pod *p, bool known)
+{
+	struct judge_pod *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (of[i]->is_tcp == p->is_tcp || !has_owner_of(of[i], p, known))
+			continue;
+		if (found)
+			return NULL;
+		found = of[i];
+	}
+	return found || !known ? found : find_partner(of, n, p, false);
+}
+
+/* Pairs the pods and the connections of one name and service. */
+static void pair_workload(struct judge_pod *const *of, size_t n)
+{
+	uint32_t connections = 0;
+
+	/* A tenant may claim any name, but only the kernel's host names workloads. */
+	for (size_t i = 0; i < n; i++)
+		connections += of[i]->is_tcp;
+	for (size_t i = 0; i < n && connections <= WORKLOAD_MAX; i++) {
+		struct judge_pod *p = of[i]->is_tcp ? find_partner(of, n, of[i], true) : NULL;
+
+		if (p && find_partner(of, n, p, true) == of[i])
+			p->tcp = of[i];
+	}
+}
+
+/* Pairs each pod with its workload's connections. */
 static void pair_pods(struct collect_judge *j)
 {
 	struct judge_pod **all = j->tcp ? calloc(j->pods.count + 1, sizeof(*all)) : NULL;
@@ -480,12 +607,7 @@ static void pair_pods(struct collect_judge *j)
 	for (size_t i = 0, of; i < n; i += of) {
 		for (of = 1; i + of < n && !by_workload(&all[i], &all[i + of]);)
 			of++;
-		if (of != 2 || all[i]->is_tcp == all[i + 1]->is_tcp)
-			continue;
-		if (all[i]->is_tcp)
-			all[i + 1]->tcp = all[i];
-		else
-			all[i]->tcp = all[i + 1];
+		pair_workload(all + i, of);
 	}
 	free(all);
 }
@@ -587,10 +709,15 @@ static const char *callers_of(const struct collect_judge *j, const struct judge_
 	const char *name[ANALYSE_CALLERS];
 	int n = analyse_fleet_callers(j->fleet, p->pipeline, name);
 	struct act_text t = {text, room};
+	const size_t owner = strlen(p->owner);
 
 	*text = '\0';
-	for (int i = 0; i < n; i++)
-		act_append(&t, "%s%s", i ? ", " : "", name[i]);
+	for (int i = 0; i < n; i++) {
+		/* The pod's own owner goes without saying. */
+		bool own = owner && !strncmp(name[i], p->owner, owner) && name[i][owner] == '/';
+
+		act_append(&t, "%s%s", i ? ", " : "", name[i] + (own ? owner + 1 : 0));
+	}
 	return n < 0 ? NULL : text;
 }
 
@@ -691,6 +818,67 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 		act_append(&t, "%s%.3g %s", i ? "|" : "", (double)v->blame[i].share,
 			   columns[v->blame[i].column].name);
 	strcpy(t.at, "\n");
+}
+
+size_t collect_judge_span(char *to, const struct collect_edges_span *span)
+{
+	const char *part[] = {span->kernel ? KERNEL : "", span->owner,
+			      span->kernel || *span->owner ? "/" : "", span->service};
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(part) / sizeof(*part); i++) {
+		if (to)
+			strcpy(to + n, part[i]);
+		n += strlen(part[i]);
+	}
+	return n + 1;
+}
+
+/* Returns the name in the call graph of a span's service. */
+static const char *name_in_graph(const struct collect_judge *j, const char *span)
+{
+	const char *space = span + strlen(KERNEL), *service;
+	const struct judge_service *only = NULL;
+	uint32_t owners = 0;
+	size_t n;
+
+	if (strncmp(span, KERNEL, strlen(KERNEL)) != 0 || !(service = strchr(space, '/')))
+		return span;
+	n = (size_t)(service++ - space);
+	for (const struct judge_service *s =
+		     base_table_first(&j->services, base_hash_text(0, service));
+	     s; s = base_table_next(s)) {
+		if (strcmp(s->service, service) != 0)
+			continue;
+		if (s->owner && s->owner == n && !strncmp(s->owned, space, n))
+			return s->owned;
+		owners++;
+		only = s;
+	}
+	return n || owners != 1 ? service : only->owned;
+}
+
+uint8_t *collect_judge_resolve(const struct collect_judge *j, const uint8_t *spans, uint32_t n,
+			       size_t *bytes)
+{
+	const uint8_t *from = spans;
+	uint8_t *to, *at;
+
+	*bytes = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		from += sizeof(uint32_t);
+		*bytes += sizeof(uint32_t) + strlen(name_in_graph(j, (const char *)from)) + 1;
+		from += strlen((const char *)from) + 1;
+	}
+	to = at = malloc(*bytes + 1);
+	for (uint32_t i = 0; to && i < n; i++) {
+		memcpy(at, spans, sizeof(uint32_t));
+		at += sizeof(uint32_t);
+		spans += sizeof(uint32_t);
+		at = (uint8_t *)stpcpy((char *)at, name_in_graph(j, (const char *)spans)) + 1;
+		spans += strlen((const char *)spans) + 1;
+	}
+	return to;
 }
 
 int collect_judge_trace(struct collect_judge *j, const uint8_t *spans, uint32_t n)

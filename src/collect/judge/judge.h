@@ -12,6 +12,7 @@
 #include "analyse/fleet.h"
 
 struct collect_models;
+struct collect_edges_span;
 
 /*
  * A finding: the judged row of a pod, and whether the pod is still learning. Valid during the call.
@@ -60,6 +61,11 @@ struct collect_judge_pod {
 	int64_t ns; /* time of the pod's first row with these columns */
 	/* `service` selects the pod's model and its place in the call graph */
 	const char *name, *service;
+	/*
+	 * act_pod_name.owner; NULL means "". Only pods of one owner share a model or are replicas:
+	 * the model of the owner "uid 1000" and the service "cart" is named "uid 1000/cart".
+	 */
+	const char *owner;
 	/* name in recordings, unique among pods of the same name; NULL means use `name` */
 	const char *label;
 	void *own; /* pointer passed to findings; set by the pod's first layout */
@@ -95,8 +101,21 @@ void collect_judge_moment(struct collect_judge *j);
 void collect_judge_keep(struct collect_judge *j);
 
 /*
- * Learns the callers of services from a trace of n spans. Each span consists of its parent (u32, as
- * in analyse/graph.h) and its service, NUL-terminated. Returns 0 or -ENOMEM.
+ * Writes the service of a span as text: "uid 1000/cart", or "cart" without an owner. A service that
+ * the kernel names is "(tcp) NAMESPACE/cart" with its namespace, which may be "". to: NULL to count
+ * only. Returns the number of bytes including the NUL.
+ */
+size_t collect_judge_span(char *to, const struct collect_edges_span *span);
+/*
+ * Writes the spans of a trace, each of which consists of its parent (u32, as in analyse/graph.h)
+ * and the text above, with names of the call graph. A service that the kernel names is that of its
+ * namespace's pods or, if the namespace is not known, that of its only owner. Returns the spans, to
+ * be freed, and their length, or NULL if out of memory.
+ */
+uint8_t *collect_judge_resolve(const struct collect_judge *j, const uint8_t *spans, uint32_t n,
+			       size_t *bytes);
+/*
+ * Learns the callers of services from a trace of n spans with such names. Returns 0 or -ENOMEM.
  */
 int collect_judge_trace(struct collect_judge *j, const uint8_t *spans, uint32_t n);
 

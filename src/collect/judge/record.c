@@ -101,7 +101,7 @@ void collect_record_restore(char *name)
 	*to = 0;
 }
 
-/* Queues the pod's name, service and label, and the columns' names, all NUL-terminated. */
+/* Queues the pod's name, service, label and owner, and the columns' names, all NUL-terminated. */
 bool collect_record_layout(struct collect_record *r, int64_t moment,
 			   const struct collect_judge_pod *pod,
 			   const struct analyse_column *columns, uint32_t n)
@@ -111,10 +111,10 @@ bool collect_record_layout(struct collect_record *r, int64_t moment,
 				       .moment = moment,
 				       .kind = COLLECT_ROWS_LAYOUT,
 				       .columns = n};
-	const char *label = pod->label ?: pod->name;
+	const char *label = pod->label ?: pod->name, *owner = pod->owner ?: "";
 	char *at;
 
-	e.bytes = strlen(pod->name) + strlen(pod->service) + strlen(label) + 3;
+	e.bytes = strlen(pod->name) + strlen(pod->service) + strlen(label) + strlen(owner) + 4;
 	for (uint32_t i = 0; i < n; i++)
 		e.bytes += strlen(columns[i].name) + 1;
 	at = (char *)collect_rows_put(&r->rows, &e);
@@ -123,6 +123,7 @@ bool collect_record_layout(struct collect_record *r, int64_t moment,
 	at = stpcpy(at, pod->name) + 1;
 	at = stpcpy(at, pod->service) + 1;
 	at = stpcpy(at, label) + 1;
+	at = stpcpy(at, owner) + 1;
 	for (uint32_t i = 0; i < n; i++)
 		at = stpcpy(at, columns[i].name) + 1;
 	return true;
@@ -268,16 +269,18 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 
 /* Writes the line from which replay learns a pod, its columns and its file. */
 static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
-			 const struct record_pod *p, const char *name, const char *service)
+			 const struct record_pod *p, const char *name, const char *service,
+			 const char *owner)
 {
 	const char *file = p->path ? strrchr(p->path, '/') + 1 : "";
 
 	fprintf(r->events, "layout,%" PRId64 ",%" PRId64 ",%016" PRIx64 ",%" PRIu32 ",", e->moment,
 		e->ns, e->instance, e->columns);
-	for (const char *const text[] = {file, name, service, p->label}, *const *t = text;
-	     t < text + 4; t++) {
+	/* A pod without an owner has no such field, so that earlier versions can replay it. */
+	for (const char *const text[] = {file, name, service, p->label, owner}, *const *t = text;
+	     t < text + 4 + !!*owner; t++) {
 		print_name(r->events, *t);
-		putc(t < text + 3 ? ',' : '\n', r->events);
+		putc(t < text + 3 + !!*owner ? ',' : '\n', r->events);
 	}
 }
 
@@ -300,7 +303,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 			const char *names)
 {
 	const char *service = names + strlen(names) + 1, *label = service + strlen(service) + 1,
-		   *columns = label + strlen(label) + 1;
+		   *owner = label + strlen(label) + 1, *columns = owner + strlen(owner) + 1;
 	struct record_pod *p = find_pod(r, e->instance);
 	char *head = make_head(columns, e->columns, e->bytes);
 	bool widened;
@@ -331,7 +334,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		free(p->path);
 		create_file(r, p);
 	}
-	write_layout(r, e, p, names, service);
+	write_layout(r, e, p, names, service, owner);
 }
 
 /* Opens a file to append to it, but not through a link. */

@@ -5,10 +5,10 @@
  *	DIR/metrics/POD.csv  Unix time in seconds, then one column per feature
  *	DIR/events.csv       "start,DETECTOR,SHADOW,FALSE_ALARMS,WARM_UP_NS,EVERY_NS,STEP_NS,
  *			     HOLD_NS"; HOLD_NS is missing in recordings of earlier versions;
- *			     "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,POD,SERVICE,LABEL" before the
- *			     rows of these columns; LABEL distinguishes pods of one name, and is
- *			     missing in recordings of earlier versions; "gone,MOMENT,INSTANCE";
- *			     "accept,MOMENT,INSTANCE": the pod's behaviour was declared normal;
+ *			     "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,POD,SERVICE,LABEL,OWNER" before
+ *			     the rows of these columns; LABEL distinguishes pods of one name, and is
+ *			     missing in recordings of earlier versions; OWNER is missing if it is
+ *""; "gone,MOMENT,INSTANCE"; "accept,MOMENT,INSTANCE": the pod's behaviour was declared normal;
  *			     "models,FILE" after a start: the initial models; "kept,MOMENT":
  *			     the pods' models were kept for future pods
  *	DIR/models-NS	     models of a start, in the format of models.h

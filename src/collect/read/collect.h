@@ -119,8 +119,10 @@ struct collect_tenant_view {
 	/* false if the directory does not name the tenant; the other fields are then empty */
 	bool known;
 	bool trusted;
+	bool exempt; /* trusted or unknown, or its series are those of many others */
 	uint64_t key;
 	const char *uid, *container, *pod; /* container: its first 12 digits; "" if none */
+	const char *kube_namespace;	   /* "" if the host does not attest it */
 	uint32_t every; /* the tenant's regions are read once in this many rounds */
 	uint64_t series, refused, conflicts;
 };

@@ -90,15 +90,21 @@ void collect_collector_hosts(struct collect_collector *c,
 static struct collect_tenant_view tenant_view(const struct collect_tenant *t)
 {
 	if (!t->known)
-		return (struct collect_tenant_view){
-			.uid = "", .container = "", .pod = "", .every = 1};
+		return (struct collect_tenant_view){.exempt = true,
+						    .uid = "",
+						    .container = "",
+						    .pod = "",
+						    .kube_namespace = "",
+						    .every = 1};
 	return (struct collect_tenant_view){
 		.known = true,
 		.trusted = t->who.trusted,
+		.exempt = t->exempt,
 		.key = t->who.key,
 		.uid = t->uid,
 		.container = t->container,
 		.pod = t->pod,
+		.kube_namespace = t->who.names.kube_namespace,
 		.every = collect_tenant_every(t),
 		.series = relaxed_load(t->series),
 		.refused = relaxed_load(t->refused_series),

@@ -18,6 +18,7 @@
 #include "base/table.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
+#include "act/verdict.h"
 #include "collect/trace/trace.h"
 
 struct collect_trace_kept;
@@ -105,9 +106,10 @@ struct collect_trace_pod {
 	uint64_t instance, mark;
 	uint64_t key; /* key of the pod's service for act/trace.h */
 	struct region_info *info;
-	const char *service, *pod; /* point into info */
-	double score, suspicion;   /* score and suspicion as last read by decide.c */
-	uint64_t score_tick;	   /* tick of that reading */
+	const char *service, *pod;	 /* point into info */
+	char owner[ACT_POD_LABEL_BYTES]; /* act_pod_name.owner */
+	double score, suspicion;	 /* score and suspicion as last read by decide.c */
+	uint64_t score_tick;		 /* tick of that reading */
 	bool gone, bad, heads_busy;
 	uint32_t rings, rings_used;
 	struct collect_trace_ring *ring;

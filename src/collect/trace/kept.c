@@ -267,7 +267,8 @@ static const char *key_of(const struct collect_trace_pod *p, uint32_t id)
 static struct collect_trace_span *span_new(const struct region_span_data *d,
 					   const struct collect_trace_pod *p, const char *name)
 {
-	size_t text = strlen(name) + strlen(p->service) + strlen(p->pod) + strlen(d->message) + 4;
+	size_t text = strlen(name) + strlen(p->service) + strlen(p->pod) + strlen(p->owner) +
+		      strlen(d->message) + 5;
 	struct export_otlp_attr *a;
 	struct collect_trace_span *s;
 	size_t bytes;
@@ -289,6 +290,7 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 		.duration_ns = d->duration_ns,
 		.service = put_text(&to, p->service),
 		.pod = put_text(&to, p->pod),
+		.owner = put_text(&to, p->owner),
 		.bytes = bytes,
 	};
 	s->o = (struct export_otlp_span){
@@ -656,8 +658,8 @@ static void teach_calls(struct collect_tracer *t, const struct collect_trace *k)
 	if (!span)
 		return;
 	for (const struct collect_trace_span *s = k->first; s; s = s->next)
-		span[i++] = (struct collect_edges_span){.service = s->service,
-							.parent = place_of_parent(k, s)};
+		span[i++] = (struct collect_edges_span){
+			.service = s->service, .owner = s->owner, .parent = place_of_parent(k, s)};
 	collect_analysis_trace(a.analysis, span, n);
 	free(span);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/explain.h"
 #include "base/base.h"
 #include "base/hash.h"
 #include "collect/trace/internal.h"
@@ -165,6 +166,8 @@ static void see_region(const struct collect_region_view *v, void *arg)
 		return;
 	}
 	take_labels(p);
+	if (!v->tenant.exempt)
+		act_name_owner(p->owner, v->tenant.kube_namespace, v->tenant.uid);
 	if (v->info->max_stripes > RINGS_MAX)
 		base_log_limited(BASE_WARN, "trace",
 				 "only the spans of the first %u threads are read "

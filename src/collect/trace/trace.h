@@ -24,6 +24,7 @@ struct collect_trace_span {
 	uint64_t duration_ns;
 	bool sent; /* passed to the exporter, if traces are sent */
 	const char *service, *pod;
+	const char *owner; /* act_pod_name.owner of the pod */
 	size_t bytes;
 };
 
