@@ -106,7 +106,7 @@ static uint64_t *ask_at(struct analysis_worker *w, uint64_t instance)
 
 static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
 {
-	snprintf(to, ACT_POD_LABEL_BYTES, "%s", from);
+	snprintf(to, ACT_POD_LABEL_BYTES, "%.*s", (int)ACT_POD_LABEL_BYTES - 1, from);
 }
 
 /*
@@ -124,7 +124,7 @@ static void name_service(struct act_pod_name *name, const struct collect_tap_row
 
 	snprintf(service, BYTES, "%s", claimed);
 	if (*service == '(' || act_is_connections(name) || (!host && !strcmp(service, HOST)))
-		snprintf(service, BYTES, EXPORTED "%s", claimed);
+		snprintf(service, BYTES, EXPORTED "%.*s", BYTES - (int)sizeof(EXPORTED), claimed);
 	while (act_is_connections(name))
 		service[act_service_length(service)] = '\0';
 	if (!tcp)
