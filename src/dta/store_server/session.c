@@ -352,8 +352,8 @@ static bool refuse_namesake(struct dta_server_conn *c, const struct dta_server_c
 		base_address_text(&live->from, from);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&since, &tm));
 	snprintf(why, sizeof(why),
-		 "its name is in use by %s since %s: start each translator with its own --name",
-		 from, when);
+		 "this translator's name is in use by %s since %s: give each its own --name", from,
+		 when);
 	base_log_each(BASE_WARN, "dta", c->name, "translator refused: %s name=%s", why, c->name);
 	return refuse_connection(c, why);
 }
