@@ -398,6 +398,140 @@ static void a_gap_survives_a_clock_that_is_set_back(void **state)
 	dta_store_server_free(o);
 }
 
+/* Lets the store server lose a translator that still runs: its memory is not mapped any more. */
+static void cut_off(struct dta_store_server *o, struct translator *t)
+{
+	pthread_mutex_lock(&o->lock);
+	strcpy(o->conns->output, "raw");
+	pthread_mutex_unlock(&o->lock);
+	leave(t);
+	wait_packets(o, -1);
+}
+
+/* It was cut off, another one got its lane, and it returns. */
+static void a_run_that_returns_counts_once(void **state)
+{
+	struct translator t;
+	struct dta_store_server *o;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", "- {name: log, number: 1, kind: append, items: 9, value: 8, lanes: 1}"),
+		error);
+	assert_non_null(o);
+	come(&t, socket_path(), "a");
+	say_units(t.line, 1, 9, 100);
+	wait_written(o, 100);
+	/* Another run of its name: both have run. */
+	say_units(t.line, 2, 10, 30);
+	wait_written(o, 130);
+	say_units(t.line, 1, 11, 110);
+	wait_written(o, 140);
+	cut_off(o, &t);
+	come(&t, socket_path(), "b");
+	assert_int_equal(t.lane, 0);
+	say_units(t.line, 1, 1, 7); /* the number means something else for another name */
+	wait_written(o, 147);
+	cut_off(o, &t);
+	come(&t, socket_path(), "a");
+	assert_int_equal(unit_count(o, "written"), 147);
+	say_units(t.line, 1, 12, 120);
+	wait_written(o, 157);
+	/* The oldest runs are only added up when there are too many. */
+	for (json_int_t run = 3; run < 3 + 2 * RUNS_MAX; run++) {
+		say_units(t.line, run, run, 1);
+		while (dta_control_line_pending(t.line))
+			assert_int_equal(dta_control_line_flush(t.line), 0);
+	}
+	wait_packets(o, 2 + 2 * RUNS_MAX);
+	assert_int_equal(unit_count(o, "written"), 157 + 2 * RUNS_MAX);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
+static void come_and_say_units(void)
+{
+	struct translator t;
+
+	come(&t, socket_path(), "child");
+	say_units(t.line, 1, 1, 100);
+}
+
+/* Connects as "child"; returns the reason for which that is refused. */
+static const char *refused_as_child(char why[200])
+{
+	struct dta_control_line *l = connect_to(socket_path());
+	json_t *m;
+	int fd;
+
+	say(l, json_pack("{s:s,s:i,s:s,s:s,s:i}", "type", "hello", "version", DTA_CONTROL_VERSION,
+			 "name", "child", "output", "shm", "run", 2));
+	m = next(l, &fd);
+	assert_non_null(m);
+	assert_string_equal(type_of(m), "error");
+	snprintf(why, 200, "%s", json_string_value(json_object_get(m, "why")));
+	json_decref(m);
+	dta_control_line_free(l);
+	return why;
+}
+
+/* They would take the connection from each other, and each time count all that they ever had. */
+static void a_name_is_of_one_live_translator(void **state)
+{
+	struct child c = child_new(come_and_say_units);
+	char why[200], who[40], error[512];
+	struct dta_server_conn *first;
+	struct translator t;
+	struct dta_store_server *o;
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	child_go(&c);
+	wait_written(o, 100);
+	snprintf(who, sizeof(who), "in use by process %d since 20", (int)c.pid);
+	assert_non_null(strstr(refused_as_child(why), who));
+	assert_int_equal(packets_of_first(o), 1);
+	/* On another host it is live as long as it sends messages. */
+	pthread_mutex_lock(&o->lock);
+	for (first = o->conns; first->state != CONN_WELCOMED;)
+		first = first->next;
+	first->local = false;
+	first->from = (struct in6_addr){.s6_addr = {0xfd, [15] = 7}};
+	pthread_mutex_unlock(&o->lock);
+	assert_non_null(strstr(refused_as_child(why), "in use by fd00::7 since 20"));
+	pthread_mutex_lock(&o->lock);
+	first->heard_ns -= 6000000000;
+	pthread_mutex_unlock(&o->lock);
+	come(&t, socket_path(), "child");
+	assert_int_equal(t.lane, 0);
+	say_units(t.line, 2, 2, 30);
+	wait_written(o, 130);
+	child_kill(&c);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
+/* Its successor gets the name at once, and its last account still counts. */
+static void a_killed_translator_leaves_its_name(void **state)
+{
+	struct child c = child_new(come_and_say_units);
+	struct translator t;
+	struct dta_store_server *o;
+	char error[512];
+
+	(void)state;
+	o = own(yaml("", FLOWS), error);
+	assert_non_null(o);
+	child_go(&c);
+	child_kill(&c);
+	come(&t, socket_path(), "child");
+	assert_int_equal(t.lane, 0);
+	wait_written(o, 100);
+	leave(&t);
+	dta_store_server_free(o);
+}
+
 /* ---- clients and changes ---- */
 
 static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
@@ -786,6 +920,9 @@ int main(void)
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
 		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(an_ended_run_leaves_no_report_open),
+		cmocka_unit_test(a_run_that_returns_counts_once),
+		cmocka_unit_test(a_name_is_of_one_live_translator),
+		cmocka_unit_test(a_killed_translator_leaves_its_name),
 		cmocka_unit_test(a_gap_survives_a_clock_that_is_set_back),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
 		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),

@@ -85,7 +85,9 @@ struct dta_server_conn {
 	int pidfd;
 	char name[64], output[8], called[160];
 	uint32_t lane, replicas;
-	uint64_t came_ns; /* time at which the peer connected, CLOCK_MONOTONIC */
+	uint64_t run; /* number of the translator's current run; 0 means unknown */
+	/* time at which the peer connected, and of its last message, CLOCK_MONOTONIC */
+	uint64_t came_ns, heard_ns;
 	/* per store: the translator no longer writes to epochs before this one */
 	uint64_t acked[DTA_STORES_MAX];
 };
@@ -104,7 +106,17 @@ struct dta_server_known {
 	json_t *coming;	   /* pieces received of the next list of exporters, or NULL */
 	/* number of reporters missing from the list; time of the list, CLOCK_REALTIME */
 	uint64_t more, told_ns;
-	struct dta_translate_account past; /* sum of the accounts of earlier runs */
+};
+
+/*
+ * A run that another run, or another translator, has replaced. A translator that was only cut off
+ * continues its run when it returns; its account then counts in place of this one.
+ */
+#define RUNS_MAX 256u
+struct dta_server_run {
+	char name[64]; /* empty: not used */
+	uint64_t number;
+	struct dta_translate_account account;
 };
 
 /*
@@ -149,8 +161,10 @@ struct dta_store_server {
 	struct dta_server_conn *conns;
 	size_t conn_count;
 	struct dta_server_known known[SL_STORE_LANES_MAX];
-	uint32_t lanes;				/* number of lanes that all stores have */
-	struct dta_translate_account forgotten; /* accounts of names that lost their lane */
+	uint32_t lanes; /* number of lanes that all stores have */
+	struct dta_server_run run[RUNS_MAX];
+	uint32_t next_run;			/* the entry that the next replaced run takes */
+	struct dta_translate_account forgotten; /* sum of the runs that were in its place */
 	struct fabric_host *host;		/* NULL if there is no RDMA or the device is lost */
 	uint64_t reopen_ns;			/* next time to look for the device */
 	uint64_t devices_lost;

@@ -179,10 +179,11 @@ static json_t *account_json(const struct dta_store_server *o)
 	json_t *j, *dropped = json_object();
 	uint64_t drops = 0, sent;
 
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
 		dta_store_server_account_take(&a, o->known[i].last);
-		dta_account_add(&a, &o->known[i].past);
-	}
+	for (size_t i = 0; i < RUNS_MAX; i++)
+		if (*o->run[i].name)
+			dta_account_add(&a, &o->run[i].account);
 	for (int i = 0; i < DTA_DROPS; i++) {
 		drops += a.engine.dropped[i];
 		json_object_set_new(dropped, dta_engine_drop_name((enum dta_engine_drop)i),

@@ -7,17 +7,21 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "dta/query/query.h"
 #include "dta/store_server/peer.h"
 #include "dta/translate/translate.h"
 
 #define MESSAGE_MAX 65536u /* longest message from a translator; an account has about 2 KiB */
+#define SILENT_NS   5000000000ull /* a translator sends its account every second */
 
 static const char *text_of(const json_t *m, const char *key)
 {
@@ -232,20 +236,38 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 /* ---- accounts of runs ---- */
 
 /*
- * Adds the account of a run that has ended. Reports that waited in the translator are gone, and
- * missing ones will not arrive any more.
+ * Ends the current run of a translator. Reports that waited in the translator are gone, and missing
+ * ones will not arrive any more.
  */
-static void add_ended(struct dta_translate_account *to, const json_t *last)
+static void end_run(struct dta_store_server *o, struct dta_server_known *k)
 {
-	struct dta_translate_account a = {0};
+	struct dta_server_run *r = &o->run[o->next_run];
+	struct dta_translate_account *a = &r->account;
 
-	dta_store_server_account_take(&a, last);
-	a.engine.dropped[DTA_DROP_OUTPUT_DOWN] += a.engine.waiting;
-	a.loss.lost += a.loss.missing;
-	a.engine.waiting = a.loss.missing = a.loss.reporters = 0;
+	if (!k->last)
+		return;
+	if (*r->name)
+		dta_account_add(&o->forgotten, a);
+	o->next_run = (o->next_run + 1) % RUNS_MAX;
+	strcpy(r->name, k->name);
+	r->number = k->run;
+	dta_account_of_json(k->last, a);
+	a->engine.dropped[DTA_DROP_OUTPUT_DOWN] += a->engine.waiting;
+	a->loss.lost += a->loss.missing;
+	a->engine.waiting = a->loss.missing = a->loss.reporters = 0;
 	for (int d = 0; d < DTA_DEVICES; d++)
-		a.device[d].decoder.exporters = a.device[d].decoder.templates = 0;
-	dta_account_add(to, &a);
+		a->device[d].decoder.exporters = a->device[d].decoder.templates = 0;
+	json_decref(k->last);
+	k->last = NULL;
+}
+
+/* Starts a run of a translator, or continues it if it had only been cut off. */
+static void start_run(struct dta_store_server *o, struct dta_server_known *k, uint64_t number)
+{
+	k->run = number;
+	for (uint32_t i = 0; i < RUNS_MAX; i++)
+		if (o->run[i].number == number && !strcmp(o->run[i].name, k->name))
+			*o->run[i].name = 0;
 }
 
 void dta_store_server_forget(struct dta_server_known *k)
@@ -277,9 +299,66 @@ static int lane_for(struct dta_store_server *o, const char *name)
 	return best;
 }
 
+/* Whether both are connections of one translator, which has reconnected. */
+static bool same_translator(const struct dta_server_conn *a, const struct dta_server_conn *b)
+{
+	return (a->run && a->run == b->run) || (a->local && b->local && a->pid == b->pid);
+}
+
+/*
+ * Whether an admitted translator still runs, as far as can be seen. A process keeps its mappings,
+ * and reconnects, when its connection is lost. Of another host, only the messages are seen.
+ */
+static bool is_live(const struct dta_server_conn *c)
+{
+	struct pollfd process = {c->pidfd, POLLIN, 0}, line = {-1, POLLRDHUP, 0};
+
+	if (poll(&process, 1, 0))
+		return false;
+	if (c->local && !strcmp(c->output, "shm"))
+		return true;
+	if (!c->line)
+		return false;
+	line.fd = dta_control_line_fd(c->line);
+	return !poll(&line, 1, 0) && (c->local || base_now_ns() < c->heard_ns + SILENT_NS);
+}
+
+/*
+ * Refuses a translator if another one with its name is live: they would take the lane from each
+ * other, and their reports would be in one account.
+ */
+static bool refuse_namesake(struct dta_server_conn *c, const struct dta_server_conn *live)
+{
+	const time_t since =
+		(time_t)((base_realtime_ns() - (base_now_ns() - live->came_ns)) / 1000000000);
+	char from[INET6_ADDRSTRLEN], when[32], why[160];
+	struct tm tm;
+
+	if (live->local)
+		snprintf(from, sizeof(from), "process %d", (int)live->pid);
+	else
+		base_address_text(&live->from, from);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&since, &tm));
+	snprintf(why, sizeof(why),
+		 "this translator's name is in use by %s since %s: give each its own --name", from,
+		 when);
+	base_log_each(BASE_WARN, "dta", c->name, "translator refused: %s name=%s", why, c->name);
+	return refuse_connection(c, why);
+}
+
+static const struct dta_server_conn *live_namesake(const struct dta_store_server *o,
+						   const struct dta_server_conn *c)
+{
+	for (const struct dta_server_conn *old = o->conns; old; old = old->next)
+		if (old->state == CONN_WELCOMED && !strcmp(old->name, c->name) &&
+		    !same_translator(old, c) && is_live(old))
+			return old;
+	return NULL;
+}
+
 /*
  * Takes over the epochs that an earlier connection of the same process may still write to, and
- * drops other connections with the same name.
+ * drops other connections with the same name: those of this translator, and of a dead one.
  */
 static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 {
@@ -288,9 +367,11 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 	for (struct dta_server_conn *old = o->conns; old; old = old->next) {
 		if (old == c || old->state != CONN_WELCOMED)
 			continue;
-		if (old->line && !strcmp(old->name, c->name))
+		if (old->line && !strcmp(old->name, c->name)) {
+			dta_store_server_serve(o, old); /* its last account may be unread */
 			dta_store_server_disconnect(
 				o, old, "another translator connected with the same name");
+		}
 		if (old->line || !c->local || !old->local || old->pid != c->pid ||
 		    !may_write(o, old) || strcmp(old->name, c->name))
 			continue;
@@ -303,9 +384,12 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 
 static bool admit_translator(struct dta_store_server *o, struct dta_server_conn *c)
 {
+	const struct dta_server_conn *live = live_namesake(o, c);
 	int lane = lane_for(o, c->name);
 	struct dta_server_known *k;
 
+	if (live)
+		return refuse_namesake(c, live);
 	if (!strcmp(c->output, "shm") && (!c->local || c->pidfd < 0))
 		return refuse_connection(c, "output shm requires the collector's unix socket");
 	if (strcmp(c->output, "shm") && !o->host)
@@ -321,8 +405,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
-		add_ended(&o->forgotten, k->last);
-		dta_account_add(&o->forgotten, &k->past);
+		end_run(o, k);
 		dta_store_server_forget(k);
 		strcpy(k->name, c->name);
 	}
@@ -397,6 +480,7 @@ static bool handle_hello(struct dta_store_server *o, struct dta_server_conn *c, 
 		return refuse_connection(c, "output must be shm, verbs or raw");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
+	c->run = dta_control_number(m, "run");
 	c->replicas = (uint32_t)BASE_MIN(dta_control_number(m, "replicas"), REPLICAS_MAX);
 	copy_text(c->called, sizeof(c->called), text_of(m, "called"));
 	return admit_translator(o, c);
@@ -445,9 +529,10 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 	 * A smaller counter is no sign of a restart: the counts of packets move to the account of
 	 * another collector when that one is available again.
 	 */
-	if (run != k->run)
-		add_ended(&k->past, k->last);
-	k->run = run;
+	if (run != k->run || !k->last) {
+		end_run(o, k);
+		start_run(o, k, run);
+	}
 	/* Keep only the fields of an account. */
 	dta_account_of_json(m, &a);
 	json_decref(k->last);
@@ -556,6 +641,7 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 			close(fd);
 		if (!m)
 			return errno == EAGAIN || note_unreadable(c, errno);
+		c->heard_ns = base_now_ns();
 		type = text_of(m, "type");
 		if (!strcmp(type, "hello"))
 			fine = handle_hello(o, c, m);

@@ -79,10 +79,10 @@ static const char *output_name(const struct dta_client *c)
 
 static void send_hello(struct dta_client *c)
 {
-	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:i}", "type", "hello", "version",
-				     DTA_CONTROL_VERSION, "name", c->opts.name, "output",
+	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:I}", "type", "hello",
+				     "version", DTA_CONTROL_VERSION, "name", c->opts.name, "output",
 				     output_name(c), "called", c->opts.collector, "replicas",
-				     (int)c->opts.replicas));
+				     (int)c->opts.replicas, "run", (json_int_t)c->run));
 }
 
 static void start_connect(struct dta_client *c, uint64_t now)

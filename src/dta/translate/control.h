@@ -8,9 +8,10 @@
  *
  * Translator to store server:
  *   {"type":"hello","version":3,"name":"t1","output":"shm"|"verbs"|"raw","called":...}
- *      name: a name keeps its lane across restarts; a second connection with the same name closes
- *      the first. called: this translator's name for the collector (hash_ring.h), as reported by
- *      queries. replicas: the number of collectors to which each report is written.
+ *      name: a name keeps its lane across restarts; a translator is refused if another one with
+ *      its name is live. called: this translator's name for the collector (hash_ring.h), as
+ *      reported by queries. replicas: the number of collectors to which each report is written.
+ *      run: as in "account", by which a translator that reconnects is recognised.
  *      reads: true is sent by another collector, which is not a translator. It receives objects and
  *      "ready", with "complete" (no reports are missing here). Over a unix socket it receives
  *      descriptors; over TCP, which must use TLS, addresses, rkeys and the "port" of RDMA-CM
