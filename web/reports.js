@@ -8,7 +8,7 @@ import {Poller, Problem, get, link, post} from "./server.js";
 const SHOWN = 100, PERIOD = () => 1000;
 // Every report sent is in exactly one of these.
 const PARTS = [["stored", "good"], ["waiting", "idle"], ["duplicates", "idle"], ["late", "warn"], ["dropped", "bad"],
-               ["lost", "bad"], ["missing", "warn"]];
+               ["lost", "bad"], ["missing", "warn"], ["unknown", "warn"]];
 export const PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"};
 
 let app = null; // {state, status}

@@ -386,11 +386,12 @@ static void show_status(const json_t *j)
 		       cli_json_true(s, "connected") ? "connected" : "gone");
 	printf("account: %lld sent = %lld"
 	       " stored + %lld waiting + %lld duplicates + %lld late + %lld dropped + %lld lost + "
-	       "%lld missing%s\n",
+	       "%lld missing + %lld unknown%s\n",
 	       cli_json_integer(a, "sent"), cli_json_integer(a, "stored"),
 	       cli_json_integer(a, "waiting"), cli_json_integer(a, "duplicates"),
 	       cli_json_integer(a, "late"), cli_json_integer(a, "dropped"),
 	       cli_json_integer(a, "lost"), cli_json_integer(a, "missing"),
+	       cli_json_integer(a, "unknown"),
 	       cli_json_true(a, "closes") ? "" : " (does not add up)");
 }
 

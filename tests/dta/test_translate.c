@@ -11,9 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support/test.h"
+#include "support/folder.h"
+#include "base/base.h"
 #include "dta/translate/control.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/translate/internal.h"
@@ -461,6 +465,135 @@ static void replicas_of_a_report_take_one_token(void **state)
 	dta_rates_free(rates);
 }
 
+/* ---- collectors that this test plays ---- */
+
+struct collector {
+	char at[128];
+	int listener;
+	struct dta_control_line *line;
+};
+
+static void listen_as(struct collector *c, const char *name)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", test_folder, name);
+	snprintf(c->at, sizeof(c->at), "unix:%s", a.sun_path);
+	c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(c->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(c->listener, 8), 0);
+}
+
+/* Drives a client until this collector has read a message of a type, which is returned. */
+static json_t *heard(struct dta_client *client, struct collector *c, const char *type)
+{
+	json_t *m;
+	int fd;
+
+	for (int i = 0; i < 10000; i++) {
+		dta_client_drive(client, base_now_ns());
+		if (!c->line && (fd = accept(c->listener, NULL, NULL)) >= 0)
+			c->line = dta_control_line_new(fd);
+		while (c->line && (m = dta_control_line_read(c->line, &fd))) {
+			if (!strcmp(json_string_value(json_object_get(m, "type")), type))
+				return m;
+			json_decref(m);
+		}
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	fail_msg("no %s at %s", type, c->at);
+	return NULL;
+}
+
+/* Admits a client that connects. */
+static void admit(struct dta_client *client, struct collector *c)
+{
+	json_decref(heard(client, c, "hello"));
+	dta_control_line_write(c->line,
+			       json_pack("{s:s,s:i,s:i,s:i,s:i}", "type", "welcome", "version",
+					 DTA_CONTROL_VERSION, "instance", 1, "lane", 0, "port", 0),
+			       -1);
+	dta_control_line_write(c->line, json_pack("{s:s}", "type", "ready"), -1);
+	for (int i = 0; i < 10000 && !dta_client_ready(client); i++) {
+		dta_client_drive(client, base_now_ns());
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_true(dta_client_ready(client));
+}
+
+static void cut(struct collector *c)
+{
+	dta_control_line_free(c->line);
+	c->line = NULL;
+}
+
+/* Sends the accounts; what this collector was told. */
+static struct dta_translate_account told(struct dta_worker *w, uint32_t i, struct collector *c)
+{
+	struct dta_translate_account a;
+	json_t *m = heard(w->client[i], c, "account");
+
+	dta_account_of_json(m, &a);
+	json_decref(m);
+	return a;
+}
+
+/* While one is cut off, another gets the new counts, but not those that the first one keeps. */
+static void counts_are_at_one_collector_after_a_cut(void **state)
+{
+	struct collector c[2] = {0};
+	const char *names[] = {c[0].at, c[1].at};
+	const struct dta_translate_opts opts = {
+		.collectors = names, .n_collectors = 2, .name = "t"};
+	struct dta_translate_account a, b;
+	struct dta_worker *w;
+	char error[256];
+
+	(void)state;
+	listen_as(&c[0], "a");
+	listen_as(&c[1], "b");
+	w = dta_worker_new(&opts, "t", NULL, 0, error, sizeof(error));
+	if (!w)
+		fail_msg("%s", error);
+	admit(w->client[0], &c[0]);
+	admit(w->client[1], &c[1]);
+	w->up = 3;
+	w->account.packets = 10;
+	w->account.refused_tenant = 5; /* stands for one that may decrease, as reports lost do */
+	dta_worker_notify(w);
+	assert_int_equal(told(w, 0, &c[0]).packets, 10);
+	assert_int_equal(told(w, 1, &c[1]).packets, 0);
+	cut(&c[0]);
+	for (int i = 0; i < 10000 && dta_client_welcomed(w->client[0]); i++)
+		dta_client_drive(w->client[0], base_now_ns());
+	w->up = 2;
+	w->account.packets = 15;
+	w->account.refused_tenant = 3;
+	dta_worker_notify(w);
+	b = told(w, 1, &c[1]);
+	assert_int_equal(b.packets, 5);
+	assert_int_equal(b.refused_tenant, 0);
+	/* None is up: the first that returns is told. */
+	w->up = 0;
+	w->account.packets = 16;
+	dta_worker_notify(w);
+	admit(w->client[0], &c[0]);
+	w->up = 3;
+	w->account.packets = 18;
+	dta_worker_notify(w);
+	a = told(w, 0, &c[0]);
+	b = told(w, 1, &c[1]);
+	b = told(w, 1, &c[1]); /* the account from when none was up is the first */
+	assert_int_equal(a.packets, 13);
+	assert_int_equal(a.refused_tenant, 3);
+	assert_int_equal(b.packets, 5);
+	dta_worker_free(w);
+	for (int i = 0; i < 2; i++) {
+		cut(&c[i]);
+		close(c[i].listener);
+	}
+}
+
 /* ---- tenants ---- */
 
 /* Whether reporter 5 of tenant 7 may sign with key number n, or without a key if n is 0. */
@@ -666,6 +799,7 @@ int main(void)
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(the_largest_block_is_divided_among_collectors),
 		cmocka_unit_test(replicas_of_a_report_take_one_token),
+		cmocka_unit_test(counts_are_at_one_collector_after_a_cut),
 		cmocka_unit_test(a_key_counts_if_all_collectors_have_it),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
@@ -673,5 +807,5 @@ int main(void)
 #endif
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

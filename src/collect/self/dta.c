@@ -183,8 +183,8 @@ static void put_exporters(struct stores_walk *w, struct dta_store_server *server
 
 static void put_account(struct stores_walk *w, const json_t *account)
 {
-	static const char *const outcomes[] = {"stored", "waiting", "duplicates",
-					       "late",	 "lost",    "missing"};
+	static const char *const outcomes[] = {"stored", "waiting", "duplicates", "late",
+					       "lost",	 "missing", "unknown"};
 	static const char *const states[] = {"standing", "overwritten", "updated", "expired"};
 	const json_t *units = json_object_get(account, "units");
 	const json_t *translators = json_object_get(account, "translators");

@@ -116,7 +116,7 @@ struct dta_server_known {
 struct dta_server_run {
 	char name[64]; /* empty: not used */
 	uint64_t number;
-	struct dta_translate_account account;
+	struct dta_translate_account account; /* waiting and missing reports: of unknown fate */
 };
 
 /*

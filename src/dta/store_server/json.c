@@ -170,35 +170,56 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 }
 
 /*
- * Invariant: sent = stored + waiting + duplicates + late + dropped + lost + missing. sent is known
- * only for reporters that number their reports (loss.h); refused packets contain no reports.
+ * Adds up all accounts. away: those of runs that have ended or are cut off. Reports that waited in
+ * such a translator, or that it missed, may have been written or sent again since.
+ */
+static void sum_accounts(const struct dta_store_server *o, struct dta_translate_account *connected,
+			 struct dta_translate_account *away)
+{
+	*connected = (struct dta_translate_account){0};
+	*away = o->forgotten;
+	for (uint32_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+		const struct dta_server_conn *c = dta_store_server_of_lane(o, i);
+
+		dta_store_server_account_take(c && c->line ? connected : away, o->known[i].last);
+	}
+	for (size_t i = 0; i < RUNS_MAX; i++)
+		if (*o->run[i].name)
+			dta_account_add(away, &o->run[i].account);
+}
+
+/*
+ * Invariant: sent = stored + waiting + duplicates + late + dropped + lost + missing + unknown. sent
+ * is known only for reporters that number their reports (loss.h); refused packets contain no
+ * reports. Unknown reports are those that were waiting or missing when a translator was last heard.
  */
 static json_t *account_json(const struct dta_store_server *o)
 {
-	struct dta_translate_account a = o->forgotten;
+	struct dta_translate_account a, away;
 	json_t *j, *dropped = json_object();
-	uint64_t drops = 0, sent;
+	uint64_t drops = 0, sent, unknown, held;
 
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
-		dta_store_server_account_take(&a, o->known[i].last);
-	for (size_t i = 0; i < RUNS_MAX; i++)
-		if (*o->run[i].name)
-			dta_account_add(&a, &o->run[i].account);
+	sum_accounts(o, &a, &away);
+	held = away.engine.waiting; /* unknown, but received */
+	unknown = held + away.loss.missing;
+	sent = away.loss.missing;
+	away.engine.waiting = away.loss.missing = 0;
+	dta_account_add(&a, &away);
 	for (int i = 0; i < DTA_DROPS; i++) {
 		drops += a.engine.dropped[i];
 		json_object_set_new(dropped, dta_engine_drop_name((enum dta_engine_drop)i),
 				    integer_json(a.engine.dropped[i]));
 	}
-	sent = a.reports + a.loss.missing + a.loss.lost;
-	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "sent", integer_json(sent),
+	sent += a.reports + a.loss.missing + a.loss.lost;
+	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "sent", integer_json(sent),
 		      "stored", integer_json(a.engine.stored), "waiting",
 		      integer_json(a.engine.waiting), "duplicates", integer_json(a.loss.duplicates),
 		      "late", integer_json(a.loss.late), "lost", integer_json(a.loss.lost),
-		      "missing", integer_json(a.loss.missing), "dropped", integer_json(drops),
-		      "dropped_by_cause", dropped, "closes",
+		      "missing", integer_json(a.loss.missing), "unknown", integer_json(unknown),
+		      "dropped", integer_json(drops), "dropped_by_cause", dropped, "closes",
 		      (int)(a.reports == a.fresh + a.loss.duplicates + a.loss.late &&
 			    a.fresh == a.engine.in &&
-			    a.engine.in == a.engine.stored + a.engine.waiting + drops));
+			    a.engine.in == a.engine.stored + a.engine.waiting + held + drops));
 	if (!j || json_object_set_new(j, "units", units_json(o, a.engine.units)) ||
 	    json_object_set_new(j, "translators", dta_account_json(&a))) {
 		json_decref(j);

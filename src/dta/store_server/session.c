@@ -235,10 +235,7 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 
 /* ---- accounts of runs ---- */
 
-/*
- * Ends the current run of a translator. Reports that waited in the translator are gone, and missing
- * ones will not arrive any more.
- */
+/* Ends the current run of a translator. */
 static void end_run(struct dta_store_server *o, struct dta_server_known *k)
 {
 	struct dta_server_run *r = &o->run[o->next_run];
@@ -252,9 +249,7 @@ static void end_run(struct dta_store_server *o, struct dta_server_known *k)
 	strcpy(r->name, k->name);
 	r->number = k->run;
 	dta_account_of_json(k->last, a);
-	a->engine.dropped[DTA_DROP_OUTPUT_DOWN] += a->engine.waiting;
-	a->loss.lost += a->loss.missing;
-	a->engine.waiting = a->loss.missing = a->loss.reporters = 0;
+	a->loss.reporters = 0;
 	for (int d = 0; d < DTA_DEVICES; d++)
 		a->device[d].decoder.exporters = a->device[d].decoder.templates = 0;
 	json_decref(k->last);
@@ -525,10 +520,7 @@ static void handle_account(struct dta_store_server *o, struct dta_server_conn *c
 	const uint64_t run = dta_control_number(m, "run");
 	struct dta_translate_account a;
 
-	/*
-	 * A smaller counter is no sign of a restart: the counts of packets move to the account of
-	 * another collector when that one is available again.
-	 */
+	/* A smaller counter is no sign of a restart: lost reports may still arrive. */
 	if (run != k->run || !k->last) {
 		end_run(o, k);
 		start_run(o, k, run);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* account.c - a worker's account: its own counters and those of its windows, engines and outputs */
+#include <stddef.h>
+
 #include "base/base.h"
 #include "dta/translate/internal.h"
 
@@ -44,13 +46,54 @@ static void count_own(const struct dta_worker *w, struct dta_translate_account *
 	dta_worker_device_account(w, a);
 }
 
-/*
- * Returns the collector that receives the counts of packets and windows: the first collector that
- * is up.
- */
+/* Returns the collector that receives new counts of packets and windows: the first that is up. */
 static uint32_t home_of(const struct dta_worker *w)
 {
 	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
+}
+
+/* Gauges describe the present, so they are in no share but that of the current home. */
+static void clear_gauges(struct dta_translate_account *a)
+{
+	a->loss.missing = a->loss.reporters = 0;
+	for (int d = 0; d < DTA_DEVICES; d++)
+		a->device[d].decoder.exporters = a->device[d].decoder.templates = 0;
+}
+
+/*
+ * Divides one counter. What a collector was told stays there while it is cut off, because it keeps
+ * that. New counts go to the home. A counter that has decreased is reduced where this can be told.
+ */
+static void share_counter(struct dta_worker *w, size_t at, uint64_t all)
+{
+	uint64_t told = 0;
+
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		told += ((uint64_t *)&w->share[i])[at];
+	if (all >= told)
+		((uint64_t *)&w->share[home_of(w)])[at] += all - told;
+	for (uint32_t i = 0; i < w->opts.n_collectors && told > all; i++) {
+		uint64_t *share = &((uint64_t *)&w->share[i])[at];
+		const uint64_t less = BASE_MIN(*share, told - all);
+
+		if (!dta_client_welcomed(w->client[i]))
+			continue;
+		*share -= less;
+		told -= less;
+	}
+}
+
+/* Divides the worker's own counts among the collectors. */
+static void share_own(struct dta_worker *w, const struct dta_translate_account *all)
+{
+	const size_t counters = offsetof(struct dta_translate_account, output) / sizeof(uint64_t);
+
+	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
+		clear_gauges(&w->share[i]);
+	/* If it cannot be told, the next home gets what has been counted by then. */
+	if (dta_client_welcomed(w->client[home_of(w)]))
+		for (size_t at = 0; at < counters; at++)
+			share_counter(w, at, ((const uint64_t *)all)[at]);
 }
 
 static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t known)
@@ -95,21 +138,21 @@ static void tell_exporters(struct dta_worker *w, struct dta_client *to)
 }
 
 /*
- * Each collector receives the account of its own reports. Only one of them also receives the counts
- * of packets and of reports that reached no collector. Each account balances, and the sum of all
- * accounts counts nothing twice.
+ * Each collector receives the account of its own reports, and its share of the counts of packets
+ * and of reports that reached no collector. Each account balances, and the sum of all accounts
+ * counts nothing twice, also while a collector is cut off.
  */
 void dta_worker_notify(struct dta_worker *w)
 {
 	struct dta_translate_account all;
 
 	count_own(w, &all);
+	share_own(w, &all);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		struct dta_translate_account a = {0};
 
 		dta_client_account(w->client[i], &a);
-		if (i == home_of(w))
-			dta_account_add(&a, &all);
+		dta_account_add(&a, &w->share[i]);
 		a.fresh = a.engine.in;
 		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
 		dta_client_notify(w->client[i], &a);

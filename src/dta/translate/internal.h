@@ -55,6 +55,8 @@ struct dta_worker {
 	struct dta_credits credits;
 	struct dta_reflect reflect;
 	struct dta_translate_account account; /* excludes engines, outputs and windows */
+	/* what each collector was told of the counts that concern no collector (account.c) */
+	struct dta_translate_account share[DTA_HASH_RING_MEMBERS_MAX];
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
 	uint64_t turns; /* number of iterations of the worker's loop; relaxed */
