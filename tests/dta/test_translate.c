@@ -666,6 +666,71 @@ static void a_key_counts_if_all_collectors_have_it(void **state)
 	dta_tenants_free(t);
 }
 
+static void wait_signs(struct dta_client *client, struct dta_tenants *t, uint8_t n, bool may)
+{
+	for (int i = 0; i < 1000 && may_sign(t, n, 50) != may; i++) {
+		dta_client_drive(client, base_now_ns());
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	assert_int_equal(may_sign(t, n, 50), may);
+}
+
+static size_t no_memory; /* for arrays of elements of this size */
+
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	return no_memory && bytes == no_memory ? NULL : __real_calloc(n, bytes);
+}
+
+/* The old key may have been withdrawn. */
+static void keys_that_find_no_memory_leave_no_old_one(void **state)
+{
+	static const char first[] = "01000000000000000000000000000000",
+			  second[] = "02000000000000000000000000000000";
+	static const char *const names[] = {"a", "b"};
+	const struct dta_key_spec other = {.key = {1}};
+	struct dta_tenants *t = dta_tenants_new(names, 2, NULL);
+	struct collector c = {0};
+	const struct dta_client_opts opts = {.collector = c.at, .name = "t", .tenants = t};
+	struct dta_client *client;
+	char error[256];
+
+	(void)state;
+	assert_non_null(t);
+	listen_as(&c, "keys");
+	client = dta_client_new(&opts, error, sizeof(error));
+	assert_non_null(client);
+	admit(client, &c);
+	say_keys(t, 1, 1, &other, 1); /* this collector does not know yet */
+	for (int i = 0; i < 3; i++) {
+		no_memory = i == 1 ? sizeof(struct dta_key_spec) : 0;
+		dta_control_line_write(c.line,
+				       json_pack("{s:s,s:i,s:[{s:s}]}", "type", "tenant", "tenant",
+						 7, "keys", "key", first),
+				       -1);
+		wait_signs(client, t, 1, i != 1);
+	}
+	/* It is not withdrawn by a message that is wrong. */
+	for (int i = 0; i < 2; i++) {
+		dta_control_line_write(c.line,
+				       json_pack("{s:s,s:i,s:i,s:[{s:s}]}", "type", "tenant",
+						 "tenant", 7, "rate", i, "keys", "key",
+						 i ? second : "wrong"),
+				       -1);
+		if (!i)
+			for (int k = 0; k < 100; k++)
+				dta_client_drive(client, base_now_ns());
+		wait_signs(client, t, 1, !i);
+	}
+	dta_client_free(client);
+	dta_tenants_free(t);
+	cut(&c);
+	close(c.listener);
+}
+
 /* ---- the account ---- */
 
 static void an_account_is_the_same_behind_the_control_channel(void **state)
@@ -801,6 +866,7 @@ int main(void)
 		cmocka_unit_test(replicas_of_a_report_take_one_token),
 		cmocka_unit_test(counts_are_at_one_collector_after_a_cut),
 		cmocka_unit_test(a_key_counts_if_all_collectors_have_it),
+		cmocka_unit_test(keys_that_find_no_memory_leave_no_old_one),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),

@@ -691,6 +691,45 @@ static void keys_of_ranges_are_exchanged_one_by_one(void **state)
 	dta_auth_free(a);
 }
 
+/* Otherwise a stolen key would be valid for as long as there are too many others. */
+static void a_withdrawn_key_is_refused_whatever_fails(void **state)
+{
+	static struct dta_key_spec many[DTA_KEYS_TENANT_MAX];
+	struct dta_key_spec few[] = {{.key = {1}}, {.key = {2}}, {.key = {3}}};
+	const struct in6_addr address = {.s6_addr = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
+	const struct dta_auth_here here = {1, &address, 40040};
+	const struct dta_header h = {.flags = DTA_AUTHENTICATED, .tenant = 99, .time_ns = 5};
+	struct dta_auth *a = dta_auth_new();
+	struct dta_key *k[3];
+	uint8_t p[64] = {0};
+	uint32_t used;
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(a);
+	for (int i = 0; i < 3; i++)
+		k[i] = dta_key_new(few[i].key);
+	for (uint32_t i = 0; i < DTA_KEYS_TENANT_MAX; i++)
+		many[i] = (struct dta_key_spec){.own = true, .first = i, .last = i};
+	for (uint16_t tenant = 0; tenant < DTA_KEYS_MAX / DTA_KEYS_TENANT_MAX; tenant++)
+		assert_int_equal(set_keys(a, tenant, many, DTA_KEYS_TENANT_MAX - !tenant), 0);
+	assert_int_equal(set_keys(a, 99, few, 1), 0);
+	n = dta_proof_put(k[0], 1, p, 40);
+	assert_int_equal(CHECK(&h, 5), DTA_FINE);
+	assert_int_equal(set_keys(a, 99, few + 1, 2), -ENOSPC);
+	for (int i = 0; i < 3; i++) {
+		n = dta_proof_put(k[i], 1, p, 40);
+		assert_int_equal(CHECK(&h, 5), DTA_BAD_MAC);
+	}
+	assert_int_equal(set_keys(a, 99, few + 2, 1), 0);
+	assert_int_equal(CHECK(&h, 5), DTA_FINE);
+	assert_int_equal(set_keys(a, 98, few, 1), -ENOSPC);
+	assert_int_equal(CHECK(&h, 5), DTA_FINE);
+	for (int i = 0; i < 3; i++)
+		dta_key_free(k[i]);
+	dta_auth_free(a);
+}
+
 static void keys_are_found_by_reporter_then_tenant(void **state)
 {
 	struct dta_auth *a = dta_auth_new();
@@ -862,6 +901,7 @@ int main(void)
 		cmocka_unit_test(macs_are_those_of_rfc_4493),
 		cmocka_unit_test(keys_are_found_by_reporter_then_tenant),
 		cmocka_unit_test(keys_of_ranges_are_exchanged_one_by_one),
+		cmocka_unit_test(a_withdrawn_key_is_refused_whatever_fails),
 		cmocka_unit_test(key_files_are_32_digits),
 		cmocka_unit_test(a_secret_is_a_file_without_trailing_white_space),
 	};

@@ -177,10 +177,10 @@ static void free_keys(struct dta_key_spec *all, size_t n)
 }
 
 /* Returns NULL if the new keys are unusable; the previous ones then stay in use. */
-static struct dta_key_spec *read_keys(uint16_t tenant, const json_t *keys, size_t n)
+static struct dta_key_spec *read_keys(struct dta_key_spec *all, uint16_t tenant, const json_t *keys,
+				      size_t n)
 {
-	struct dta_key_spec *all = calloc(n + 1, sizeof(*all));
-	const char *wrong = !all ? "no memory" : n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
+	const char *wrong = n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
 
 	for (size_t i = 0; i < n && !wrong; i++)
 		if (!read_key(json_array_get(keys, i), &all[i]))
@@ -192,10 +192,7 @@ static struct dta_key_spec *read_keys(uint16_t tenant, const json_t *keys, size_
 				 "cannot use the new keys: %s; the previous keys stay in use "
 				 "tenant=%u",
 				 wrong, tenant);
-	if (!wrong)
-		return all;
-	free_keys(all, n);
-	return NULL;
+	return wrong ? NULL : all;
 }
 
 static const char *on_tenant(struct dta_client *c, const json_t *m)
@@ -219,7 +216,10 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 		return NULL;
 	if (says.trusted && keys) {
 		says.n = json_array_size(keys);
-		says.keys = all = read_keys((uint16_t)tenant, keys, says.n);
+		all = calloc(says.n + 1, sizeof(*all));
+		says.unread = !all;
+		if (all)
+			says.keys = read_keys(all, (uint16_t)tenant, keys, says.n);
 	}
 	dta_tenants_set(c->opts.tenants, c->opts.number, c->session, (uint16_t)tenant, &says);
 	free_keys(all, says.n);

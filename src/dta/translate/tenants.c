@@ -2,6 +2,7 @@
 /* tenants.c - keeps what each collector says about tenants, and applies the strictest of it */
 #include "dta/translate/tenants.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,16 +128,23 @@ void dta_tenants_set(struct dta_tenants *t, uint32_t collector, uint32_t session
 	s->burst = says->burst;
 	s->required = says->required || (s->required && !says->trusted);
 	dta_auth_require(c->auth, tenant, s->required);
-	if (says->keys)
-		err = dta_auth_keys(c->auth, tenant, says->keys, says->n);
-	if (err)
-		base_log_limited(BASE_ERROR, LOG, "cannot use the keys: %s tenant=%u",
-				 strerror(-err), tenant);
-	else if (says->keys) {
+	if (says->keys || says->unread) {
+		const size_t n = says->keys ? says->n : 0;
+
+		err = dta_auth_keys(c->auth, tenant, says->keys, n);
+		if (says->unread)
+			err = -ENOMEM;
 		s->has_keys = true;
-		s->keys = (uint32_t)says->n;
-		s->digest = digest_of(says->keys, says->n);
+		/* It still decides without usable keys: those of another collector are not enough.
+		 */
+		s->keys = says->unread ? 1 : (uint32_t)n;
+		s->digest = digest_of(says->keys, n);
 	}
+	if (err)
+		base_log_limited(BASE_ERROR, LOG,
+				 "cannot use the keys: %s; the tenant's packets with a MAC are "
+				 "refused tenant=%u",
+				 strerror(-err), tenant);
 	apply_rate(t, tenant);
 	warn_if_different(t, collector, tenant);
 }
@@ -160,7 +168,6 @@ void dta_tenants_ready(struct dta_tenants *t, uint32_t collector, uint32_t sessi
 			continue;
 		*s = (struct tenants_word){0};
 		dta_auth_require(c->auth, (uint16_t)tenant, false);
-		/* Even if this fails, the old keys are not used, because s->keys is 0 now. */
 		dta_auth_keys(c->auth, (uint16_t)tenant, NULL, 0);
 		apply_rate(t, (uint16_t)tenant);
 	}

@@ -34,6 +34,7 @@ struct dta_tenant_says {
 	bool trusted;
 	const struct dta_key_spec *keys; /* sorted by dta_keys_check(); NULL: keep the previous */
 	size_t n;
+	bool unread; /* there was no memory to read the keys: none is valid until the next ones */
 };
 void dta_tenants_set(struct dta_tenants *t, uint32_t collector, uint32_t session, uint16_t tenant,
 		     const struct dta_tenant_says *says);

@@ -223,16 +223,31 @@ static uint32_t number_of(const struct dta_key *k)
 	return dta_get32(m) | 1;
 }
 
+/* Removes the entries [from, to). Cannot fail, because it needs no memory. */
+static void remove_entries(struct dta_auth *a, size_t from, size_t to)
+{
+	if (from == to)
+		return;
+	free_entries(a->entry + from, to - from);
+	memmove(a->entry + from, a->entry + to, (a->n - to) * sizeof(*a->entry));
+	a->n -= to - from;
+}
+
 int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
 {
 	const size_t from = place_of(a, id_of(tenant, false, 0)),
-		     to = tenant == UINT16_MAX ? a->n : place_of(a, id_of(tenant + 1, false, 0)),
-		     all = a->n - (to - from) + n;
+		     to = tenant == UINT16_MAX ? a->n : place_of(a, id_of(tenant + 1, false, 0));
 	struct auth_entry *e;
+	size_t all;
 
+	/* First, so that a key that has been withdrawn is refused even if the others don't fit. */
+	remove_entries(a, from, to);
+	all = a->n + n;
+	if (!n)
+		return 0;
 	if (all > DTA_KEYS_MAX)
 		return -ENOSPC;
-	e = calloc(all + 1, sizeof(*e));
+	e = calloc(all, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
@@ -251,8 +266,7 @@ int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec
 	}
 	if (a->n) {
 		memcpy(e, a->entry, from * sizeof(*e));
-		memcpy(e + from + n, a->entry + to, (a->n - to) * sizeof(*e));
-		free_entries(a->entry + from, to - from);
+		memcpy(e + from + n, a->entry + from, (a->n - from) * sizeof(*e));
 	}
 	free(a->entry);
 	a->entry = e;

@@ -56,7 +56,7 @@ int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES]);
 
 /* ---- the translator's keys: single-threaded ---- */
 
-#define DTA_KEYS_MAX 65536u
+#define DTA_KEYS_MAX 65536u /* of all tenants; a stores file of at most 1 MiB cannot list more */
 /* number of keys that fit into one message of the control channel */
 #define DTA_KEYS_TENANT_MAX 8192u
 #define DTA_KEYS_EACH	    4u /* keys per reporter at a time */
@@ -79,7 +79,7 @@ struct dta_auth *dta_auth_new(void);
 void dta_auth_free(struct dta_auth *a);
 /*
  * Replaces a tenant's keys, which dta_keys_check() must have accepted. Returns 0, -ENOSPC or
- * -ENOMEM.
+ * -ENOMEM. On failure, the tenant has no keys. Without new keys, it cannot fail.
  */
 int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec *keys, size_t n);
 /* Sets whether packets of this tenant must carry a MAC. By default they need not. */
