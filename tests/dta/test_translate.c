@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "dta/translate/internal.h"
 #include "dta/io/input.h"
 #include "dta/io/xdp.h"
+#include "fabric/lookup.h"
 
 /* ---- captured files ---- */
 
@@ -538,6 +540,71 @@ static struct dta_translate_account told(struct dta_worker *w, uint32_t i, struc
 	return a;
 }
 
+/* What the resolver says. */
+static struct {
+	int code;
+	struct sockaddr_storage to;
+} resolver;
+
+int __wrap_fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
+			 struct sockaddr_storage *to);
+
+int __wrap_fabric_lookup(struct fabric_lookup **l, const char *host, const char *service,
+			 struct sockaddr_storage *to)
+{
+	(void)l;
+	assert_string_equal(host, "localhost");
+	assert_int_equal(atoi(service), ntohs(((struct sockaddr_in *)&resolver.to)->sin_port));
+	*to = resolver.to;
+	return resolver.code;
+}
+
+/* Listens at 127.0.0.HOST, which is what the resolver says from now on. */
+static void listen_at(struct collector *c, uint8_t host, uint16_t port)
+{
+	struct sockaddr_in *at = (struct sockaddr_in *)&resolver.to;
+	socklen_t bytes = sizeof(*at);
+
+	*at = (struct sockaddr_in){.sin_family = AF_INET,
+				   .sin_port = htons(port),
+				   .sin_addr.s_addr = htonl(0x7f000000u + host)};
+	c->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(c->listener, (struct sockaddr *)at, bytes), 0);
+	assert_int_equal(listen(c->listener, 8), 0);
+	assert_int_equal(getsockname(c->listener, (struct sockaddr *)at, &bytes), 0);
+	snprintf(c->at, sizeof(c->at), "localhost:%u", ntohs(at->sin_port));
+}
+
+/* It got another address, as a pod or a virtual machine does. */
+static void a_collector_that_moved_is_found_again(void **state)
+{
+	struct collector before = {0}, after = {0};
+	const struct dta_client_opts opts = {
+		.collector = before.at, .name = "t", .output = DTA_CLIENT_RAW};
+	struct dta_client *client;
+	char error[256];
+
+	(void)state;
+	listen_at(&before, 1, 0);
+	client = dta_client_new(&opts, error, sizeof(error));
+	if (!client)
+		fail_msg("%s", error);
+	json_decref(heard(client, &before, "hello"));
+	cut(&before);
+	close(before.listener);
+	listen_at(&after, 2, ntohs(((struct sockaddr_in *)&resolver.to)->sin_port));
+	json_decref(heard(client, &after, "hello"));
+	/* It restarts where it was, while the resolver fails, or does not answer. */
+	for (int i = 0; i < 2; i++) {
+		resolver.code = i ? EAI_INPROGRESS : EAI_AGAIN;
+		cut(&after);
+		json_decref(heard(client, &after, "hello"));
+	}
+	dta_client_free(client);
+	cut(&after);
+	close(after.listener);
+}
+
 /* While one is cut off, another gets the new counts, but not those that the first one keeps. */
 static void counts_are_at_one_collector_after_a_cut(void **state)
 {
@@ -864,6 +931,7 @@ int main(void)
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(the_largest_block_is_divided_among_collectors),
 		cmocka_unit_test(replicas_of_a_report_take_one_token),
+		cmocka_unit_test(a_collector_that_moved_is_found_again),
 		cmocka_unit_test(counts_are_at_one_collector_after_a_cut),
 		cmocka_unit_test(a_key_counts_if_all_collectors_have_it),
 		cmocka_unit_test(keys_that_find_no_memory_leave_no_old_one),

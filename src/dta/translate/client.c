@@ -10,6 +10,7 @@
 #include "dta/translate/client.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #define LOG		   "translate"
 #define BACKOFF_MAX_NS	   2000000000ull
 #define PROOF_NS	   20000000000ull
+#define LOOKUP_NS	   2000000000ull
 #define MESSAGES_PER_DRIVE 64
 #define CONGESTED	   1024u /* operations: the default depth, half of the output's ring */
 
@@ -83,6 +85,36 @@ static void send_hello(struct dta_client *c)
 				     "version", DTA_CONTROL_VERSION, "name", c->opts.name, "output",
 				     output_name(c), "called", c->opts.collector, "replicas",
 				     (int)c->opts.replicas, "run", (json_int_t)c->run));
+}
+
+/*
+ * Resolves the collector's name again, because the collector may have moved to another address.
+ * Returns false while this takes time. Without an answer, the previous address is tried.
+ */
+static bool find_again(struct dta_client *c, uint64_t now)
+{
+	struct sockaddr_storage to;
+	int code;
+
+	if (is_local(c))
+		return true;
+	if (!c->lookup_ns)
+		c->lookup_ns = now;
+	code = fabric_lookup(&c->lookup, c->address.host, c->address.port, &to);
+	if (code == EAI_INPROGRESS && now - c->lookup_ns < LOOKUP_NS)
+		return false;
+	c->lookup_ns = 0;
+	if (!code) {
+		c->address.to = to;
+		c->address.bytes = sizeof(to);
+	} else {
+		base_log_limited(BASE_WARN, LOG,
+				 "cannot resolve the name of the collector: %s; trying its "
+				 "previous address collector=%s",
+				 code == EAI_INPROGRESS ? "no answer" : gai_strerror(code),
+				 c->opts.collector);
+	}
+	return true;
 }
 
 static void start_connect(struct dta_client *c, uint64_t now)
@@ -343,6 +375,7 @@ void dta_client_free(struct dta_client *c)
 {
 	if (!c)
 		return;
+	fabric_lookup_end(&c->lookup);
 	dta_client_output_close(c);
 	dta_engine_free(c->engine);
 	dta_control_line_free(c->line);
@@ -357,7 +390,7 @@ void dta_client_free(struct dta_client *c)
 void dta_client_drive(struct dta_client *c, uint64_t now)
 {
 	if (c->fd < 0 && !c->line) {
-		if (now < c->retry_ns)
+		if (now < c->retry_ns || !find_again(c, now))
 			return;
 		start_connect(c, now);
 	}

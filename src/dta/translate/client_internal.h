@@ -5,6 +5,7 @@
 
 #include "dta/translate/client.h"
 #include "dta/translate/control.h"
+#include "fabric/lookup.h"
 
 #define CLIENT_OBJECTS_MAX    4096u
 #define CLIENT_STORES_MAX     1024u
@@ -32,6 +33,8 @@ struct dta_client_rotation {
 struct dta_client {
 	struct dta_client_opts opts;
 	struct dta_control_address address;
+	struct fabric_lookup *lookup; /* of its host, if it takes time */
+	uint64_t lookup_ns; /* time since which an attempt to connect waits for it, or 0 */
 	/* connection */
 	int fd; /* socket while connecting */
 	bool connecting, welcome, ready, up;

@@ -69,7 +69,7 @@
 struct dta_control_address {
 	struct sockaddr_storage to;
 	socklen_t bytes;
-	char host[256]; /* over TCP */
+	char host[256], port[8]; /* over TCP */
 };
 /* Resolves unix:PATH, a path or HOST:PORT. Returns 0, or -EINVAL with error. */
 int dta_control_resolve(const char *where, struct dta_control_address *a, char *error,

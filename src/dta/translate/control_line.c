@@ -75,6 +75,7 @@ int dta_control_resolve(const char *where, struct dta_control_address *a, char *
 				 where);
 	if (!*a->host)
 		strcpy(a->host, "localhost");
+	snprintf(a->port, sizeof(a->port), "%u", port);
 	why = base_resolve(where, "localhost", SOCK_STREAM, &found);
 	if (why)
 		return base_fail(error, error_bytes, -EINVAL, "%s: %s", a->host, why);
