@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "support/test.h"
@@ -504,6 +505,28 @@ static void a_file_holds_what_would_be_sent(void **state)
 	unlink(path);
 }
 
+/* The last frames are only written when it is closed. */
+static void a_file_that_could_not_be_written_is_told(void **state)
+{
+	const int own = dup(2), said = memfd_create("stderr", MFD_CLOEXEC);
+	struct dta_output *o;
+	char error[200], text[400] = "";
+
+	(void)state;
+	o = dta_output_raw(&(struct dta_output_raw_opts){.file = "/dev/full"}, error,
+			   sizeof(error));
+	assert_non_null(o);
+	assert_true(own >= 0 && said >= 0);
+	dup2(said, 2);
+	o->ops->close(o);
+	fflush(stderr);
+	dup2(own, 2);
+	assert_true(pread(said, text, sizeof(text) - 1, 0) >= 0);
+	assert_non_null(strstr(text, "the file of frames is incomplete: No space left"));
+	close(own);
+	close(said);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -511,6 +534,7 @@ int main(void)
 		cmocka_unit_test(an_old_clock_reading_prevents_no_resend),
 		cmocka_unit_test(what_lies_outside_or_is_too_long_is_not_taken),
 		cmocka_unit_test(a_file_holds_what_would_be_sent),
+		cmocka_unit_test(a_file_that_could_not_be_written_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -798,6 +798,74 @@ static void keys_that_find_no_memory_leave_no_old_one(void **state)
 	close(c.listener);
 }
 
+/* ---- the list of exporters ---- */
+
+/* A datagram of 10.A.B.C, at a time in milliseconds. */
+static void export_from(struct dta_exporter_list *l, uint32_t from, uint64_t ms)
+{
+	struct dta_datagram d = {.address.s6_addr = {[10] = 0xff, 0xff, 10}};
+	const struct dta_device_stats none = {0}, one = {.datagrams = 1};
+	const struct dta_map_stats map = {0};
+
+	for (int i = 0; i < 3; i++)
+		d.address.s6_addr[15 - i] = (uint8_t)(from >> 8 * i);
+	dta_exporter_list_before(l, &none, &map);
+	dta_exporter_list_after(l, &d, &one, &map, (ms + 1000000) * 1000000);
+}
+
+/* Returns the value of an address in the list, -1 if it is not there. *all: datagrams of all. */
+static json_int_t value_of(struct dta_exporter_list *l, const char *address, const char *key,
+			   json_int_t *all)
+{
+	json_t *list = json_array(), *j;
+	json_int_t value = -1;
+	size_t i;
+
+	dta_exporter_list_json(list, l, 1);
+	*all = 0;
+	json_array_foreach(list, i, j)
+	{
+		*all += json_integer_value(json_object_get(j, "datagrams"));
+		if (!strcmp(json_string_value(json_object_get(j, "address")), address))
+			value = json_integer_value(json_object_get(j, key));
+	}
+	json_decref(list);
+	return value;
+}
+
+static void forged_exporters_keep_no_entry(void **state)
+{
+	struct dta_exporter_list *l = dta_exporter_list_new(DTA_DEVICE_IPFIX);
+	json_int_t all;
+
+	(void)state;
+	assert_non_null(l);
+	/* One that lives, and a flood of addresses with one datagram each. */
+	export_from(l, 1, 0);
+	export_from(l, 1, 10000);
+	for (uint32_t i = 0; i < 5000; i++)
+		export_from(l, 100000 + i, 10000 + i);
+	export_from(l, 1, 15000);
+	assert_int_equal(value_of(l, "10.0.0.1", "datagrams", &all), 3);
+	assert_int_equal(value_of(l, "other", "evicted", &all), 5001 - DTA_EXPORTERS_LISTED);
+	assert_int_equal(all, 5003);
+	/* A new device has a name, and the whole list if it is silent. */
+	export_from(l, 2, 16000);
+	assert_int_equal(value_of(l, "10.0.0.2", "datagrams", &all), 1);
+	for (uint64_t ms = 20000; ms <= 40000; ms += 20000)
+		for (uint32_t i = 1; i <= DTA_EXPORTERS_LISTED; i++)
+			export_from(l, i, ms);
+	export_from(l, 999, 41000); /* all are proven and live */
+	assert_int_equal(value_of(l, "10.0.3.231", "datagrams", &all), -1);
+	export_from(l, 3, 700000);
+	export_from(l, 999, 700001); /* 1 is idle, as is 2 */
+	assert_int_equal(value_of(l, "10.0.3.231", "datagrams", &all), 1);
+	assert_int_equal(value_of(l, "10.0.0.1", "datagrams", &all), -1);
+	assert_int_equal(value_of(l, "10.0.0.2", "datagrams", &all), 3);
+	assert_int_equal(all, 5004 + 2 * DTA_EXPORTERS_LISTED + 3);
+	dta_exporter_list_free(l);
+}
+
 /* ---- the account ---- */
 
 static void an_account_is_the_same_behind_the_control_channel(void **state)
@@ -935,6 +1003,7 @@ int main(void)
 		cmocka_unit_test(counts_are_at_one_collector_after_a_cut),
 		cmocka_unit_test(a_key_counts_if_all_collectors_have_it),
 		cmocka_unit_test(keys_that_find_no_memory_leave_no_old_one),
+		cmocka_unit_test(forged_exporters_keep_no_entry),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
 #if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),

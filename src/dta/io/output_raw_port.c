@@ -233,8 +233,10 @@ void dta_raw_port_close(struct dta_raw_port *p)
 		close(p->fd);
 	if (p->silencer >= 0)
 		close(p->silencer);
-	if (p->file)
-		fclose(p->file);
+	if (p->file && fclose(p->file))
+		base_logf(BASE_ERROR, "translate",
+			  "the file of frames is incomplete: %s; make room and translate again",
+			  strerror(errno));
 	*p = (struct dta_raw_port){.fd = -1, .silencer = -1};
 }
 

@@ -47,8 +47,8 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
 	base_log_limited(BASE_WARN, LOG,
-			 "the collector is not available: %s; reports are dropped until it returns "
-			 "collector=%s",
+			 "the collector is not available: %s; until it returns, other collectors "
+			 "get its reports, or they are dropped if none is up collector=%s",
 			 why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }

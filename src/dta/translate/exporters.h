@@ -3,8 +3,9 @@
  * exporters.h - counts what each exporter sent: the counters of an input's decoder and mapping, by
  * sender address. The decoder only counts for all senders together, so each datagram's sender is
  * charged with the change of the counters while the datagram was decoded. At most
- * DTA_EXPORTERS_LISTED addresses have an entry of their own; all others share one. Owned by one
- * worker.
+ * DTA_EXPORTERS_LISTED addresses have an entry of their own; all others share one. A new address
+ * takes the entry of the one that has been silent longest, by the rules of device/exporter.h, whose
+ * counts then go to the shared entry. Owned by one worker.
  */
 #ifndef SL_DTA_TRANSLATE_EXPORTERS_H
 #define SL_DTA_TRANSLATE_EXPORTERS_H
@@ -32,7 +33,8 @@ void dta_exporter_list_after(struct dta_exporter_list *l, const struct dta_datag
 void dta_exporter_list_record(struct dta_exporter_list *l, const struct dta_record *r);
 
 /*
- * Adds one object per exporter to an array; that of the shared entry has the address "other".
+ * Adds one object per exporter to an array; that of the shared entry has the address "other", and
+ * in "evicted" how often an address lost its own entry.
  * dta_exporters_checked() returns a copy of a list from a peer, with only its valid parts.
  */
 void dta_exporter_list_json(json_t *to, const struct dta_exporter_list *l, uint64_t real_ns);
