@@ -75,7 +75,7 @@ static void store_word(uint64_t *to, uint64_t v)
 	__atomic_store_n(to, v, __ATOMIC_RELAXED);
 }
 
-/* Returns 0 if that is not possible. */
+/* Returns nanoseconds per tick, times 2^32; 0 if the time was too short or the counter is wrong. */
 static uint64_t measure_rate(uint64_t ticks, uint64_t ns)
 {
 	return ns < FIRST_NS || !ticks || ticks >> 60

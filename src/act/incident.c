@@ -210,7 +210,7 @@ void act_incidents_call(struct act_incidents *s, const struct act_call_end *call
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* True if the pod is one of the service's. Connections may not tell whose they are. */
+/* True if the pod belongs to this service. The owner of connections may be unknown. */
 static bool is_of(const struct act_pod_name *n, const struct incident_end *e)
 {
 	const uint64_t owner = hash_owner(n->owner);

@@ -209,8 +209,7 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 
 	if (!d)
 		return 0;
-	/* Also while the device is lost: the publisher can fill the holes only if it is told now.
-	 */
+	/* Even without the device: the publisher can only fill the holes if it is told now. */
 	if (is_sparse(r))
 		return -ENODATA;
 	b = agent_arena_at(&d->arena, r->map);

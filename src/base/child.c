@@ -65,8 +65,9 @@ static void fail_process(void)
 }
 
 /*
- * Ends a process's socket. Its descriptor stays in use until the successor's socket arrives: if
- * descriptors are short, another thread would take a free one, and this process could not go on.
+ * Shuts down a process's socket, but keeps its descriptor until the successor's socket arrives.
+ * Otherwise, if descriptors are short, another thread could take the free one, and no successor
+ * could be started.
  */
 static void keep_place(struct base_child *c, struct process *p)
 {

@@ -96,8 +96,7 @@ struct bridge_otlp_counts {
 	uint64_t exemplars_left_out;
 	uint64_t attributes_left_out; /* resource attributes missing from target_info */
 	enum bridge_otlp_cost cost;   /* the limit that the body exceeded, if it was refused */
-	/* Why the current resource is refused, if it is: OTLP_SERVICES unless set by .resource().
-	 */
+	/* why the current resource is refused: OTLP_SERVICES unless set by .resource() */
 	enum bridge_otlp_cause unserved;
 };
 

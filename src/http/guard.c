@@ -116,8 +116,8 @@ static void set_web(struct http *h, struct http_web *web, struct http_web *forme
 }
 
 /*
- * Takes the new settings into use, and frees w if the front cannot receive them: it would go on
- * with the old certificate, and once they change again, this process would no longer have its key.
+ * Applies the new settings. If the front cannot receive them, frees w and keeps the old settings,
+ * because the front still uses the old certificate and needs its key.
  */
 static int use_settings(struct http *h, struct http_web *w)
 {

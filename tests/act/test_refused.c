@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_refused.c - a pod that the judge refused, for want of memory, is judged once there is some.
- */
+/* test_refused.c - a pod that the judge refused for lack of memory is judged later. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -137,8 +137,7 @@ static void sums_processes_with_the_expired(void **state)
 		make_free(&p[i].m);
 }
 
-/* A scrape must not see a counter fall while the service runs, nor the pods of last week for ever.
- */
+/* No counter may fall while its service runs, and the pods of last week must not stay for ever. */
 static void sums_expire_after_their_last_process(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);

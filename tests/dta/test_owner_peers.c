@@ -370,8 +370,7 @@ static bool has_packets(struct dta_worker *w, struct dta_store_server *o)
 	return packets_of_first(o) == (int64_t)w->account.packets;
 }
 
-/* Returns whether all reports so far are accounted for: 3 superseded ones, and those of a client.
- */
+/* Returns whether all reports so far are accounted for: 3 superseded ones and a client's. */
 static bool has_reports(struct dta_worker *w, struct dta_store_server *o)
 {
 	struct dta_translate_account a = {0};

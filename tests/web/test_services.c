@@ -981,8 +981,7 @@ static void saturation_is_that_of_the_container(void **state)
 		    fabs(s.view.saturation.cpu_ratio - 0.5) < 1e-6);
 	assert_true(s.view.saturation.bytes == 50 && s.view.saturation.memory_ratio == 0.25);
 	assert_true(s.view.saturation.pressure[2] == 1 && isnan(s.view.saturation.pressure[0]));
-	/* Until the next READ, this holds; then the growth is that of the time since the last one.
-	 */
+	/* The rate holds until the next READ, which covers the time since the previous one. */
 	for (int i = 0; i < 2; i++) {
 		unread = !i;
 		used += i ? 4 : 0;

@@ -67,8 +67,7 @@ class Counter
       private:
 	template <typename T> friend class Family;
 
-	/* A counter of seconds has fractions from the first update on, so it needs no whole part.
-	 */
+	/* A counter of seconds has fractions from the first update, so it needs no whole part. */
 	void Publish(const detail::Identity &id)
 	{
 		if (id.name.find("_seconds") != std::string::npos) {

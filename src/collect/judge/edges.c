@@ -25,7 +25,7 @@ struct edges_service {
 	double known;		    /* average number of requests from known services */
 	double calls;		    /* average number of requests to known services */
 	struct edges_edge *out;	    /* edges to the services that it calls, as of the last moment */
-	const char *kube_namespace; /* behind the name */
+	const char *kube_namespace; /* points behind the name */
 	char name[];
 };
 

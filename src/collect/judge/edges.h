@@ -37,7 +37,7 @@ double collect_edges_requests(const struct collect_flow_view *v);
 
 struct collect_edges_span {
 	const char *service, *owner; /* owner: as in act_pod_name */
-	bool kernel;		     /* the kernel, not the service, says that it is called so */
+	bool kernel;		     /* the name is from the kernel, not from a publisher */
 	uint32_t parent;	     /* ANALYSE_SPAN_ROOT, or the index of an earlier span */
 };
 /* Draws a synthetic trace. Returns its number of spans; 0 if no service calls another. */

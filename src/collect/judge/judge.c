@@ -23,7 +23,7 @@
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
 #define MERGED_MAX   32u  /* maximum number of pods merged into their service's model */
-#define WORKLOAD_MAX 64u  /* connections of more workloads of one name have no pods */
+#define WORKLOAD_MAX 64u  /* maximum number of workloads of one name that are paired with pods */
 #define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
 /*
  * Anomalies within START_NS of a pod's start are attributed to the start, and so are later ones

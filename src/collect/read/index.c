@@ -598,7 +598,7 @@ static void group_unlink(struct collect_collector *c, struct collect_retired_gro
 	*(g->newer ? &g->newer->older : &c->retired_newest) = g->older;
 }
 
-/* The group has a process, or had one until now. */
+/* Makes the group the last one to have had a process. */
 static void group_link(struct collect_collector *c, struct collect_retired_group *g,
 		       uint64_t now_ns)
 {
@@ -664,8 +664,8 @@ static struct collect_retired_group *group_of(struct collect_collector *c,
 }
 
 /*
- * Returns the group of the tenant that has been without a process for the longest time. NULL: of
- * the tenant with the largest part.
+ * Returns the tenant's group that has been without a process for the longest time. If of is NULL,
+ * this is a group of the tenant with the most cells.
  */
 static struct collect_retired_group *oldest_group(const struct collect_collector *c,
 						  const struct collect_tenant *of)

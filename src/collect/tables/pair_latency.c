@@ -133,7 +133,7 @@ static void remove_address(struct collect_pair_latency *n, size_t i)
 	n->address[i] = (struct address){0};
 }
 
-/* Pods come and go, so a host has more addresses over time than at a time. */
+/* As pods come and go, a host uses more addresses over time than it has at any moment. */
 static void forget_unused(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	if (now_ns < n->unused_ns)
@@ -161,7 +161,7 @@ static void learn_address(struct collect_pair_latency *n, size_t host,
 		forget_unused(n, now_ns);
 		at = address_at(n, a);
 		if (n->host[host].addresses == ADDRESSES_A_HOST) {
-			if (at->owner) /* it does not belong to that host any more */
+			if (at->owner) /* it no longer belongs to that host */
 				remove_address(n, (size_t)(at - n->address));
 			return;
 		}

@@ -84,11 +84,11 @@ struct collect_trace_ring {
 };
 
 /*
- * The publisher of pods. What it publishes pays for what is READ of it, so the traces of other
- * tenants are not left out because of it.
+ * The publisher of pods. How much of its spans may be READ depends on how many it publishes, not on
+ * how many other tenants publish.
  */
 struct collect_trace_tenant {
-	struct base_node node; /* by a hash that no one can guess; equal hashes are one tenant */
+	struct base_node node; /* by a keyed hash of host and key */
 	unsigned int refs;     /* number of its pods */
 	bool exempt;	       /* trusted, or not known */
 	/* lines published, without those that were overwritten before their head was read */

@@ -331,7 +331,9 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 	if (p->file)
 		return 0;
 #if HAVE_XDP
-	/* Send frames left over from the previous call. The ring takes them even without interface.
+	/*
+	 * Send frames left over from the previous call. The ring accepts frames even if the
+	 * interface is gone.
 	 */
 	if (p->xsk && dta_xsk_send(p->xsk, NULL, 0) == -ENXIO)
 		return -ENXIO;

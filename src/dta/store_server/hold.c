@@ -30,7 +30,7 @@ bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct 
 	return true;
 }
 
-/* Frees what was retired before all queries that still run; unlocks `maps` to do so. */
+/* Frees what was retired before the oldest running query began. Unlocks `maps` to do so. */
 static void free_retired(struct dta_store_server *o)
 {
 	struct dta_store_object *objects = NULL, **at = &o->retired;

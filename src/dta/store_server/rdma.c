@@ -210,7 +210,7 @@ void dta_store_server_rdma_renew(struct dta_store_server *o)
 	char error[300];
 
 	if (!o->host)
-		return; /* when the device returns, everything is new anyway */
+		return; /* a device that returns gets a new instance and rkeys anyway */
 	device_close(o, "the secret has changed");
 	dta_store_server_instance(o);
 	if (dta_store_server_rdma_open(o, error, sizeof(error)))

@@ -311,15 +311,15 @@ static int lane_for(struct dta_store_server *o, const char *name)
 	return best;
 }
 
-/* Whether both are connections of one translator, which has reconnected. */
+/* Returns true if both connections are of one translator, which has reconnected. */
 static bool same_translator(const struct dta_server_conn *a, const struct dta_server_conn *b)
 {
 	return (a->run && a->run == b->run) || (a->local && b->local && a->pid == b->pid);
 }
 
 /*
- * Whether an admitted translator still runs, as far as can be seen. A process keeps its mappings,
- * and reconnects, when its connection is lost. Of another host, only the messages are seen.
+ * Returns true if an admitted translator seems to be running. When a local process loses its
+ * connection, it keeps its mappings and reconnects. Of a remote one, only its messages are known.
  */
 static bool is_live(const struct dta_server_conn *c)
 {
@@ -336,8 +336,8 @@ static bool is_live(const struct dta_server_conn *c)
 }
 
 /*
- * Refuses a translator if another one with its name is live: they would take the lane from each
- * other, and their reports would be in one account.
+ * Refuses a translator because another one with its name is live: they would take the lane from
+ * each other, and share an account.
  */
 static bool refuse_namesake(struct dta_server_conn *c, const struct dta_server_conn *live)
 {

@@ -61,8 +61,8 @@ static void clear_gauges(struct dta_translate_account *a)
 }
 
 /*
- * Divides one counter. What a collector was told stays there while it is cut off, because it keeps
- * that. New counts go to the home. A counter that has decreased is reduced where this can be told.
+ * Divides one counter. A collector that is cut off keeps what it was told. New counts go to the
+ * home. If the counter has decreased, the shares of connected collectors are reduced.
  */
 static void share_counter(struct dta_worker *w, size_t at, uint64_t all)
 {
@@ -90,7 +90,7 @@ static void share_own(struct dta_worker *w, const struct dta_translate_account *
 
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		clear_gauges(&w->share[i]);
-	/* If it cannot be told, the next home gets what has been counted by then. */
+	/* If the home is not connected, the next home gets the counts. */
 	if (dta_client_welcomed(w->client[home_of(w)]))
 		for (size_t at = 0; at < counters; at++)
 			share_counter(w, at, ((const uint64_t *)all)[at]);

@@ -135,8 +135,7 @@ void dta_tenants_set(struct dta_tenants *t, uint32_t collector, uint32_t session
 		if (says->unread)
 			err = -ENOMEM;
 		s->has_keys = true;
-		/* It still decides without usable keys: those of another collector are not enough.
-		 */
+		/* A collector without usable keys still has a say: another's are not enough. */
 		s->keys = says->unread ? 1 : (uint32_t)n;
 		s->digest = digest_of(says->keys, n);
 	}

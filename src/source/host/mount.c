@@ -325,8 +325,7 @@ static bool is_spared(const struct host_mounts *m, const struct host_mount *one)
 	return false;
 }
 
-/* Removes the mounts of devices that hang from the queue, because they would block a thread each.
- */
+/* Removes the mounts of hanging devices from the queue: each would block a thread. */
 static void spare_threads(struct host_mounts *m)
 {
 	struct host_mount_shared *s = m->shared;

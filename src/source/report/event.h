@@ -18,7 +18,7 @@ struct report_events *report_events_open(const struct report_event_config *c, in
 					 __u32 entries, bool drops, bool retransmissions,
 					 char *error, size_t bytes);
 void report_events_close(struct report_events *e);
-/* Counts the events of this interface from now on: the earlier one was created again. */
+/* Counts the events of this interface from now on. It replaces the one that was deleted. */
 void report_events_interface(struct report_events *e, __u32 index);
 
 /*
