@@ -260,8 +260,10 @@ bool act_is_connections(const struct act_pod_name *n)
 	return n->service[act_service_length(n->service)];
 }
 
-/* Services of two owners differ even if their names are equal. The owner of connections may be
- * unknown. */
+/*
+ * Services of two owners differ even if their names are equal. The owner of connections may be
+ * unknown.
+ */
 static bool is_same_owner(const struct act_pod_name *a, const struct act_pod_name *b)
 {
 	return !strcmp(a->owner, b->owner) ||

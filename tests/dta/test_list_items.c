@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_list_items.c - a list whose items Kafka refuses, or for which memory is short, stops no
- * other. */
+/* test_list_items.c - a list that Kafka refuses, or that finds no memory, stops no other. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

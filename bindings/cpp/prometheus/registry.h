@@ -31,8 +31,10 @@ namespace prometheus
 class Registry : public Collectable, public detail::PublishesItself
 {
       public:
-	/* If a family with this name and these constant labels exists: return it, or throw. If it
-	 * has other labels or another type, std::invalid_argument is thrown in either case. */
+	/*
+	 * If a family with this name and these constant labels exists: return it, or throw. If it
+	 * has other labels or another type, std::invalid_argument is thrown in either case.
+	 */
 	enum class InsertBehavior { Merge, Throw };
 
 	explicit Registry(InsertBehavior insert_behavior = InsertBehavior::Merge)

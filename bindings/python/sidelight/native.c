@@ -434,7 +434,8 @@ static PyObject *publisher_close(struct native_publisher *self, PyObject *unused
 
 	(void)unused;
 	self->p = NULL;
-	/* Keep the GIL: otherwise, another thread could end a span in memory that is being freed.
+	/*
+	 * Keep the GIL: otherwise, another thread could end a span in memory that is being freed.
 	 * The call waits for the library's thread, which never takes the GIL.
 	 */
 	sl_publisher_close(p);

@@ -110,8 +110,10 @@ class CKMSQuantiles
 		buffer_.clear();
 		Compress(merged);
 	}
-	/* Merges samples into their greater neighbour where the errors allow it, starting with the
-	 * greatest sample. Keeps the least one. */
+	/*
+	 * Merges samples into their greater neighbour where the errors allow it, starting with the
+	 * greatest sample. Keeps the least one.
+	 */
 	void Compress(const std::vector<Sample> &from)
 	{
 		double rank = count_;

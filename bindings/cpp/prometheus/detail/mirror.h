@@ -161,8 +161,10 @@ class Mirror : private Periodic
 			break;
 		}
 	}
-	/* Sets the handle of the metric's type. The other handles are 0, so setting them does
-	 * nothing. */
+	/*
+	 * Sets the handle of the metric's type. The other handles are 0, so setting them does
+	 * nothing.
+	 */
 	static void Set(const Copy &c, const ClientMetric &m)
 	{
 		sl_counter_f64_mirror(c.counter, m.counter.value);

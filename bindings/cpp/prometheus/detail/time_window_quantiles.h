@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantiles of the latest observations. Several sketches, started at equal intervals, receive all
- * observations; the oldest one is queried, and then reset. */
+/*
+ * Quantiles of the latest observations. Several sketches, started at equal intervals, receive all
+ * observations; the oldest one is queried, and then reset.
+ */
 #ifndef SIDELIGHT_PROMETHEUS_TIME_WINDOW_QUANTILES_H
 #define SIDELIGHT_PROMETHEUS_TIME_WINDOW_QUANTILES_H
 
