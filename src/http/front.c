@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <linux/netlink.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,18 @@ ssize_t http_front_sign(struct http_server *s, struct http_message ask, const vo
 	return m.type == HTTP_SIGNED ? (ssize_t)m.bytes : -EIO;
 }
 
+static void send_refusals(struct http_server *s, int fd)
+{
+	for (uint32_t i = 0; i < HTTP_REFUSALS; i++) {
+		struct http_message m = {.type = HTTP_REFUSED, .slot = i};
+
+		if (relaxed_load(s->refused[i]))
+			m.arg = __atomic_exchange_n(&s->refused[i], 0, __ATOMIC_RELAXED);
+		if (m.arg && http_message_send(fd, m, NULL, 0, NULL, 0, NULL, 0))
+			http_front_gone();
+	}
+}
+
 static bool is_relayed(const struct http_front_config *c)
 {
 	return c->is_unix || c->tls;
@@ -81,15 +94,13 @@ static bool is_relayed(const struct http_front_config *c)
 
 void http_front_refused(struct http_server *s, enum http_refusal cause)
 {
-	const struct http_message m = {.type = HTTP_REFUSED, .slot = cause, .arg = 1};
+	struct pollfd p = {.fd = s->channels[s->c.threads], .events = POLLOUT};
 
-	if (!is_relayed(&s->c)) {
-		relaxed_add(s->refused[cause], 1);
+	relaxed_add(s->refused[cause], 1);
+	if (!is_relayed(&s->c) || pthread_mutex_trylock(&s->shakes))
 		return;
-	}
-	pthread_mutex_lock(&s->shakes);
-	if (http_message_send(s->channels[s->c.threads], m, NULL, 0, NULL, 0, NULL, 0))
-		http_front_gone();
+	if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
+		send_refusals(s, p.fd);
 	pthread_mutex_unlock(&s->shakes);
 }
 
@@ -139,14 +150,7 @@ static void resume_connection(struct http_server *s, uint32_t slot, uint32_t ser
 
 static void tell_refusals(struct http_server *s)
 {
-	for (uint32_t i = 0; i < HTTP_REFUSALS; i++) {
-		uint32_t n = relaxed_load(s->refused[i])
-				     ? __atomic_exchange_n(&s->refused[i], 0, __ATOMIC_RELAXED)
-				     : 0;
-
-		if (n)
-			http_front_tell(s, HTTP_REFUSED, i, n);
-	}
+	send_refusals(s, http_front_channel(s));
 }
 
 /* ---- passing a request to the back ---- */

@@ -121,8 +121,10 @@ void http_front_tell(struct http_server *s, enum http_message_type type, uint32_
 __attribute__((noreturn)) void http_front_gone(void);
 /*
  * For threads without a channel: http_front_sign(), with TLS, requests a signature from the back
- * and returns its length or -errno. http_front_refused() reports a refusal at once, because the
- * front may end at any time; without relays, the caller has a channel and calls tell_refusals().
+ * and returns its length or -errno. http_front_refused() counts a refusal and, with relays, reports
+ * it at once, because the front may end at any time; but it does not wait for a back that is slow:
+ * then the next call reports it. Without relays, the caller has a channel and calls
+ * tell_refusals().
  */
 ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
 			unsigned char out[HTTP_SIGNATURE]);

@@ -5,7 +5,9 @@
 #include "support/test.h"
 #include "http/internal.h"
 
-static struct http_web first = {.tls = true, .stamp = 1}, second = {.tls = true, .stamp = 2};
+static char pem[] = "certificate";
+static struct http_web first = {.tls = true, .stamp = 1, .cert = {pem, sizeof(pem)}},
+		       second = {.tls = true, .stamp = 2, .cert = {pem, sizeof(pem)}};
 static const struct http_web *freed;
 static int told, error;
 
