@@ -192,8 +192,10 @@ static bool wait_until(double until, int signals, const int queue[2], const sigs
 static void produce(const struct settings *set, int signals, const int queue[2],
 		    const sigset_t *unblocked)
 {
+	unsigned int seed = 1;
 	double next = now();
 	long sent = 0;
+	int chance;
 
 	while (!set->jobs || sent < set->jobs) {
 		if (!wait_until(next, signals, queue, unblocked))
@@ -201,7 +203,9 @@ static void produce(const struct settings *set, int signals, const int queue[2],
 		while (now() >= next && (!set->jobs || sent < set->jobs)) {
 			struct job job = {.number = (unsigned int)sent};
 
-			job.kind = sent % 10 < 7 ? MAIL : sent % 10 < 9 ? THUMBNAIL : REPORT;
+			/* By chance: in a fixed order, one worker could get all jobs of a kind. */
+			chance = rand_r(&seed) % 10;
+			job.kind = chance < 7 ? MAIL : chance < 9 ? THUMBNAIL : REPORT;
 			/* The queue is full: the job is late, not lost. */
 			if (send(queue[1], &job, sizeof(job), MSG_DONTWAIT) != sizeof(job))
 				break;

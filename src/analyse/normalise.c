@@ -104,12 +104,18 @@ void analyse_normaliser_follow(struct analyse_normaliser *n, uint32_t c, float x
 		n->last[(size_t)i * n->dims + c] = x;
 }
 
+/* Most metrics are never negative, so a falling level ends at 0. */
+static float move_level(float level, float by)
+{
+	return level >= 0 ? fmaxf(level + by, 0) : level + by;
+}
+
 void analyse_normaliser_drift(struct analyse_normaliser *n, uint32_t c)
 {
 	if (fabsf(n->trend[c]) * n->inv_move[c] < STEADY)
 		return;
-	n->fast[c] += n->trend[c];
-	n->slow[c] += n->trend[c];
+	n->fast[c] = move_level(n->fast[c], n->trend[c]);
+	n->slow[c] = move_level(n->slow[c], n->trend[c]);
 }
 
 void analyse_normaliser_accept(struct analyse_normaliser *n, uint32_t c, float x)

@@ -156,6 +156,23 @@ static void steps_that_count_later_count_once(void **state)
 	}
 }
 
+/* A rate that falls steadily is held, for example because the pod is anomalous. */
+static void no_trend_makes_a_level_negative(void **state)
+{
+	struct fixture *f = *state;
+	float level;
+
+	for (int i = 0; i < 250; i++)
+		step(f, 300 - (float)i);
+	level = f->n.slow[0];
+	analyse_normaliser_drift(&f->n, 0);
+	assert_float_equal(f->n.slow[0], level - 1, 0.1);
+	for (int i = 0; i < 250; i++)
+		analyse_normaliser_drift(&f->n, 0);
+	assert_true(f->n.slow[0] == 0);
+	assert_true(f->n.fast[0] == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +185,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rounding_of_a_level_is_no_move, make, drop),
 		cmocka_unit_test_setup_teardown(rows_of_a_step_count_once, make, drop),
 		cmocka_unit_test_setup_teardown(steps_that_count_later_count_once, make, drop),
+		cmocka_unit_test_setup_teardown(no_trend_makes_a_level_negative, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
