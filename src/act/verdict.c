@@ -177,12 +177,12 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 
 	memcpy(to, f->blame, n * sizeof(*to));
 	/*
-	 * A rare kind of work may be absent for a while, so require that nearly all requests have
-	 * stopped.
+	 * A rare kind of work may be absent for a while, and a worker may leave one kind to others,
+	 * so require that nearly all requests have stopped.
 	 */
 	for (uint32_t i = 0; i < n; i++)
 		if (to[i].measure == ACT_MEASURE_LOAD && to[i].value == 0 && to[i].before > 0 &&
-		    (!i || (f->load > 0 && f->load < ACT_LOAD_STOPPED)))
+		    (i ? f->load > 0 && f->load < ACT_LOAD_STOPPED : !f->working))
 			to[i].measure = ACT_MEASURE_STOPPED;
 	return n;
 }

@@ -117,6 +117,7 @@ struct act_finding {
 	uint32_t blames;
 	struct act_blame blame[ACT_BLAMES];
 	double load;  /* requests to the pod divided by the usual requests; 0 if not known */
+	bool working; /* the pod is known to finish more than ACT_LOAD_STOPPED of its usual work */
 	double delay; /* seconds by which calls to the pod take longer; 0 if not known */
 	/* callers that show the delay; "" or NULL if none is known */
 	const char *callers;

@@ -157,6 +157,44 @@ static void a_missing_number_of_requests_raises_no_load(void **state)
 	close_shop(&s);
 }
 
+/* A worker that finishes no more reports, because another one gets them, has not stopped. */
+static void only_all_work_can_stop(void **state)
+{
+	static const char names[] = "1queue_jobs_done_total{kind=\"mail\"}\0001"
+				    "queue_jobs_done_total{kind=\"report\"}";
+	enum { MAIL, REPORT };
+	struct analyse_verdict v = {.known = true};
+	struct act_pod_verdict shown;
+	struct shop s;
+
+	(void)state;
+	open_pod(&s, names, sizeof(names), 2);
+	for (int i = 0; i < MINUTE + 40; i++) {
+		const bool anomalous = i >= MINUTE;
+		struct collect_judge_finding is = {.ns = s.ns += STEP_NS,
+						   .value = s.value,
+						   .verdict = &v,
+						   .anomalous = anomalous,
+						   .state = ANALYSE_READY};
+
+		s.value[MAIL] += i < MINUTE + 20 ? 2 : 0;
+		s.value[REPORT] += anomalous ? 0 : 1;
+		v.score = anomalous ? 3 : 0;
+		v.anomalous = anomalous;
+		v.blamed = anomalous;
+		v.blame[0].column = REPORT;
+		v.blame[0].share = 1;
+		v.blame[0].before = 10;
+		collect_judged_show(s.pod, &is, false);
+		if (i != MINUTE + 19 && i != MINUTE + 39)
+			continue;
+		assert_true(act_verdicts_pod(s.verdicts, 7, &shown));
+		assert_int_equal(shown.blame[0].measure,
+				 i == MINUTE + 19 ? ACT_MEASURE_LOAD : ACT_MEASURE_STOPPED);
+	}
+	close_shop(&s);
+}
+
 /* A step of a rank: its length, and the parts of it. */
 struct step {
 	double mean, cpu, faults, turns;
@@ -284,6 +322,7 @@ int act_test_judged(void)
 		cmocka_unit_test(errors_of_more_requests_have_no_share),
 		cmocka_unit_test(usual_load_survives_a_clock_that_was_set_back),
 		cmocka_unit_test(a_missing_number_of_requests_raises_no_load),
+		cmocka_unit_test(only_all_work_can_stop),
 		cmocka_unit_test(a_slow_rank_says_why),
 		cmocka_unit_test(a_slow_rank_says_why_after_its_clock_was_set_back),
 	};

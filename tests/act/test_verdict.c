@@ -89,6 +89,37 @@ static void an_improvement_is_no_anomaly(void **state)
 	act_verdicts_free(v);
 }
 
+/* A worker that leaves all jobs of one kind to others has not stopped. */
+static void a_kind_of_work_that_stops_is_not_all_work(void **state)
+{
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+	struct act_finding f = {
+		.ns = T,
+		.score = 11,
+		.threshold = 10,
+		.anomalous = true,
+		.shadow_score = NAN,
+		.load = 0.7,
+		.working = true,
+		.blames = 1,
+		.blame = {{"jobs{kind=\"report\"}", 1, 0, 4.5, true, ACT_MEASURE_LOAD, 0, false}},
+	};
+	struct act_pod_verdict is;
+
+	(void)state;
+	act_verdict_push(p, &f);
+	assert_true(act_verdicts_pod(v, 7, &is));
+	assert_int_equal(is.blame[0].measure, ACT_MEASURE_LOAD);
+	f.ns += S;
+	f.load = 0.05;
+	f.working = false;
+	act_verdict_push(p, &f);
+	assert_true(act_verdicts_pod(v, 7, &is));
+	assert_int_equal(is.blame[0].measure, ACT_MEASURE_STOPPED);
+	act_verdicts_free(v);
+}
+
 struct seen {
 	struct act_anomaly a[64];
 	size_t n;
@@ -624,6 +655,7 @@ int main(void)
 		cmocka_unit_test(anomaly_of_an_unread_pod_ends_and_may_return),
 		cmocka_unit_test(memory_is_bounded_and_what_falls_out_is_counted),
 		cmocka_unit_test(a_forgotten_anomaly_is_still_reported_to_its_end),
+		cmocka_unit_test(a_kind_of_work_that_stops_is_not_all_work),
 		cmocka_unit_test(a_kept_trace_is_a_change_of_its_anomaly_once),
 		cmocka_unit_test(the_course_keeps_the_highest_score_of_each_step),
 		cmocka_unit_test(writers_keeper_and_readers_together),

@@ -370,6 +370,7 @@ void collect_judged_show(struct collect_judged *p, const struct collect_judge_fi
 		.shadow_anomalous = v->shadow_anomalous && !is->warming,
 		.shadow_score = shadow ? v->shadow_score : NAN,
 		.load = take_load(p, is),
+		.working = p->load.now > ACT_LOAD_STOPPED * p->load.usual,
 		.delay = (double)v->delay,
 		.callers = is->callers,
 		.born_ns = is->born_ns,
