@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from support.process import check
+from support.process import check, wait_until
 from axe import found_by_axe, is_accessible
 from steps import Walk, walk
 
@@ -95,9 +95,14 @@ class Test(Walk):
 
     def a_live_plot_moves(self):
         page = self.page
-        self.pod.tell('add', 500)
-        page.wait("document.querySelector('#metrics .row:not([hidden])')")
-        page.click('#metrics .row')
+
+        def is_plotted():
+            """A row that has not changed for a minute goes, perhaps just before the click."""
+            self.pod.tell('add', 500)
+            page.wait("document.querySelector('#metrics .row:not([hidden])')")
+            page.click('#metrics .row')
+            return not page.run("document.querySelector('#plots').hidden")
+        wait_until(is_plotted, 'a row is clicked')
         page.wait("Number(document.querySelector('#plot').dataset.points) > 10")
         picture = "document.querySelector('#plot canvas').toDataURL()"
         for _ in range(3):
