@@ -82,9 +82,7 @@ static void fork_child(void)
 		r->orphan = true;
 		r->revive_after_ns = 0;
 	}
-	pthread_mutex_init(&mutex, NULL);
-	pthread_mutex_lock(&mutex);
-	sl__unlock(&guard);
+	sl__unlock(&guard); /* this thread is the child's copy of the one that took the lock */
 }
 
 static void init_library(void)

@@ -61,7 +61,7 @@ struct collect_collector {
 	struct base_table retired, retired_groups;
 	/* by the time at which they last had a process */
 	struct collect_retired_group *retired_oldest, *retired_newest;
-	size_t retired_cells;
+	size_t retired_cells;	 /* may be read by any thread */
 	uint64_t retired_due_ns; /* when to look for groups without a process again */
 	struct collect_ended *ended, **ended_end; /* oldest first; the place after the last one */
 	size_t ended_count, ended_bytes;

@@ -623,7 +623,7 @@ static void sum_drop(struct collect_collector *c, struct collect_retired *t)
 	*t->at = t->next;
 	if (t->next)
 		t->next->at = t->at;
-	c->retired_cells -= t->def->metric.cells;
+	relaxed_sub(c->retired_cells, t->def->metric.cells);
 	t->tenant->retired_cells -= t->def->metric.cells;
 	base_table_remove(&c->retired, t);
 	retired_put(t, c);
@@ -812,7 +812,7 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 		collect_combine_cells(&def->metric, t->cell, old->cell);
 		sum_drop(c, old);
 	}
-	c->retired_cells += def->metric.cells;
+	relaxed_add(c->retired_cells, def->metric.cells);
 	t->tenant->retired_cells += def->metric.cells;
 	g->tenant = t->tenant;
 	sum_link(g, t);
