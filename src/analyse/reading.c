@@ -63,7 +63,13 @@ void analyse_reading_rewind(struct analyse_reading *r)
 
 /* ---- rates ---- */
 
-/* Returns the number of parts that a rate covers: all in the window, or only the last one. */
+#define GAP_WINDOWS 16 /* a longer part may be a clock that was set */
+
+/*
+ * Returns the number of parts that a rate covers: those in the window, and further ones until it
+ * covers half a window. After a gap, the part of the gap belongs to it, because a rate over a few
+ * milliseconds is often 0.
+ */
 static uint32_t count_covered(const struct analyse_rates *r)
 {
 	float all = 0;
@@ -74,7 +80,8 @@ static uint32_t count_covered(const struct analyse_rates *r)
 
 		all += seconds;
 		/* Round to the nearest part. */
-		if (i && all - seconds / 2 > r->window)
+		if (i && all - seconds / 2 > r->window &&
+		    (all - seconds >= r->window / 2 || seconds > GAP_WINDOWS * r->window))
 			break;
 	}
 	return i;

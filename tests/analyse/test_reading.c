@@ -84,6 +84,28 @@ static void a_row_joins_others_or_not_with_the_same_rate(void **state)
 	analyse_reading_free(&p.r);
 }
 
+/* The host was not read for a while, as its agent was restarted. */
+static void a_rate_after_a_gap_is_not_that_of_a_moment(void **state)
+{
+	struct pod p;
+	double count = 0;
+
+	(void)state;
+	start(&p, SECOND);
+	push(&p, 0, 0, 0);
+	for (uint32_t i = 0; i < 50; i++)
+		push(&p, count += 3, 0, 0.1);
+	push(&p, count += 78, 0, 2.6);
+	assert_true(fabs((double)p.x[COUNTER] - 30) < 0.1);
+	push(&p, count, 0, 0.005);
+	assert_true(fabs((double)p.x[COUNTER] - 30) < 0.1);
+	/* A pod that stops is known to have stopped soon afterwards. */
+	for (uint32_t i = 0; i < 6; i++)
+		push(&p, count, 0, 0.1);
+	assert_true(p.x[COUNTER] == 0);
+	analyse_reading_free(&p.r);
+}
+
 static void a_counter_reset_says_nothing_of_its_row(void **state)
 {
 	struct pod p;
@@ -194,6 +216,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rate_covers_the_same_time_at_any_cadence),
 		cmocka_unit_test(a_row_joins_others_or_not_with_the_same_rate),
+		cmocka_unit_test(a_rate_after_a_gap_is_not_that_of_a_moment),
 		cmocka_unit_test(a_counter_reset_says_nothing_of_its_row),
 		cmocka_unit_test(an_increase_is_divided_by_the_time_it_covers),
 		cmocka_unit_test(a_gauge_is_the_median_of_its_known_values),

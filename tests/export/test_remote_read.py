@@ -574,7 +574,7 @@ class Strangers(unittest.TestCase):
 
         def body(name):
             return snappy.compress(read_request([(2, '__name__', name)], 1, 2**53, (1,)))
-        with Agent() as agent, Collector([agent], '--period', '20ms') as c:
+        with Agent() as agent, Collector([agent], '--period', '20ms', '--query-timeout', '5m') as c:
             os.chmod(agent.folder, 0o755)
             held = []
 
