@@ -203,7 +203,7 @@ static void produce(const struct settings *set, int signals, const int queue[2],
 		while (now() >= next && (!set->jobs || sent < set->jobs)) {
 			struct job job = {.number = (unsigned int)sent};
 
-			/* By chance: in a fixed order, one worker could get all jobs of a kind. */
+			/* Random: in a fixed order, one worker could get all of a kind. */
 			chance = rand_r(&seed) % 10;
 			job.kind = chance < 7 ? MAIL : chance < 9 ? THUMBNAIL : REPORT;
 			/* The queue is full: the job is late, not lost. */

@@ -209,7 +209,7 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 
 	if (!d)
 		return 0;
-	/* Even without the device: the publisher can only fill the holes if it is told now. */
+	/* Check even without the device: only now can the publisher be told to fill them. */
 	if (is_sparse(r))
 		return -ENODATA;
 	b = agent_arena_at(&d->arena, r->map);

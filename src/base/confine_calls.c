@@ -167,8 +167,8 @@ static const struct with_argument tables[] = {
 
 /*
  * For the reporter once its programs are attached: it runs them, notifies the service manager,
- * attaches them to an interface that was created again (it cannot load others), and adds and
- * removes filters through a netlink socket. It must not bind its packet socket, which would then
+ * attaches the same programs to an interface that was created again, and adds and removes filters
+ * through a netlink socket. It must not bind its packet socket, which would then
  * receive frames; only netlink addresses have the length that bind() accepts here.
  */
 static const struct with_argument reporter[] = {

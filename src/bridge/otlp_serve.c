@@ -125,8 +125,8 @@ static char *free_instance(const struct bridge_otlp_server *o, const char *name)
 }
 
 /*
- * Closes the service, other than keep, whose sender disconnected first. Returns its element, or
- * NULL if there is none.
+ * Closes the service whose sender disconnected longest ago, but never keep. Returns its element, or
+ * NULL if no such sender has disconnected.
  */
 static struct service *end_left_service(struct bridge_otlp_server *o, const struct service *keep)
 {

@@ -157,8 +157,8 @@ static bool may_try_again(uint64_t until_ns)
 }
 
 /*
- * Reads the file of --statsd-mapping, which may have become invalid since the agent started. Then
- * StatsD is not served: without the file's rules, its series would have other names.
+ * Reads the file of --statsd-mapping. If the file has become invalid since the agent started,
+ * StatsD is not served, because series would get other names without the file's rules.
  */
 static bool read_mapping(struct bridge_worker *w)
 {

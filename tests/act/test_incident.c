@@ -768,7 +768,7 @@ static void own(struct act_anomaly *a, const char *owner)
 	a->instance += 1000 * a->id;
 }
 
-/* A name is a claim: pods of two tenants are of two services, also if one is trusted. */
+/* Pods of two tenants belong to two services, even if the names are equal and one is trusted. */
 static void one_name_does_not_join_two_tenants(void **state)
 {
 	struct act_anomaly a[] = {begin("cart", 0, 5), begin("cart", 0.1, 6), begin("cart", 0.2, 7),

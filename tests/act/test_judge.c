@@ -546,7 +546,7 @@ static void the_least_recently_used_model_is_replaced(void **state)
 	collect_models_free(models);
 }
 
-/* A user who claims a service gets models of their own, and a new pod begins with its owner's. */
+/* A user who claims a service gets separate models, and a new pod starts with its owner's. */
 static void tenants_that_claim_one_service_share_no_model(void **state)
 {
 	struct collect_models *models = collect_models_new();
@@ -577,7 +577,7 @@ static void tenants_that_claim_one_service_share_no_model(void **state)
 	collect_models_free(models);
 }
 
-/* Of pods of one user, on any host, one that differs is odd, but not beside those of another. */
+/* A pod is compared with pods of its own user on any host, and not with those of others. */
 static void a_pod_is_odd_beside_its_owners_alone(void **state)
 {
 	static const char *const last[] = {"uid 1000", "uid 1001", ""};

@@ -243,8 +243,8 @@ static void callers_and_delay_are_those_of_the_kernel(void **state)
 }
 
 /*
- * The kernel knows the namespace of connections at most. They meet their pods also if another
- * tenant claims the names of these, unless nothing else tells the two apart.
+ * At most, the kernel knows the namespace of connections. They are paired with their pods even if
+ * another tenant claims the pods' names, unless nothing else distinguishes the two.
  */
 static void connections_meet_the_pods_of_their_owner(void **state)
 {

@@ -604,7 +604,7 @@ static void holes_are_refused_while_the_device_is_lost(void **state)
 	fake_free(&g);
 }
 
-/* The old key covers the neighbours, so a region with holes must leave it, too. */
+/* The old key also covers the neighbours, so a region with holes must lose it. */
 static void holes_are_not_registered_by_a_renewal(void **state)
 {
 	struct agent_opts o = opts();

@@ -388,7 +388,7 @@ static void names_take_from_the_room(void **state)
 	bridge_publish_close(p);
 }
 
-/* Not the series is to blame, but the bridges, which have used up the regions of their process. */
+/* The series is valid, but the bridges have used up the regions of their process. */
 static void series_without_a_region_count_as_without_room(void **state)
 {
 	struct bridge_publisher *p = begin(0);

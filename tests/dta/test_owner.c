@@ -386,7 +386,7 @@ static void wait_count(struct dta_store_server *o, const char *what, int64_t n)
 	assert_int_equal(is, n);
 }
 
-/* Neither lost nor delivered: what became of them is known when it returns. */
+/* They are neither lost nor delivered until the translator returns and tells. */
 static void open_reports_are_unknown_during_a_cut(void **state)
 {
 	struct dta_translate_account a = {
@@ -530,7 +530,7 @@ static const char *refused_as_child(char why[200])
 	return why;
 }
 
-/* They would take the connection from each other, and each time count all that they ever had. */
+/* Two live ones would take the lane from each other, and each time count all reports again. */
 static void a_name_is_of_one_live_translator(void **state)
 {
 	struct child c = child_new(come_and_say_units);
@@ -920,8 +920,8 @@ static void a_dead_peer_over_tcp_is_noticed(void **state)
 }
 
 /*
- * The old secret may be known to an attacker. Neither a translator that it has admitted nor one
- * that has only connected may stay, and neither gets the new keys. Translators on this host may.
+ * The old secret may be known to an attacker. So translators on other hosts are disconnected, even
+ * those that have not been admitted yet, and do not get the new keys. Local translators stay.
  */
 static void a_new_secret_ends_sessions_of_the_old_one(void **state)
 {

@@ -554,9 +554,9 @@ static bool has_owner_of(const struct judge_pod *p, const struct judge_pod *q, b
 
 /*
  * Returns the only pod of a workload whose connections p may stand for, or the only connections
- * that p may have. Returns NULL if there is none, or the match is ambiguous. Those of the same
- * owner come first: another tenant may claim the name, and connections do not always tell whose
- * they are.
+ * that p may have. Returns NULL if there is none, or the match is ambiguous. A match of the same
+ * owner is preferred, because another tenant may claim the name, and the owner of connections may
+ * be unknown.
  */
 static struct judge_pod *find_partner(struct judge_pod *const *of, size_t n,
 				      const struct judge_pod *p, bool known)

@@ -102,12 +102,21 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
  */
 bool collect_retired_expire(struct collect_collector *c, uint64_t now_ns);
 void collect_retired_free(struct collect_collector *c);
+/* Drops a reference; t may be NULL. */
+void collect_retired_put(struct collect_retired *t, struct collect_collector *c);
 /* Returns true for types whose values stay in a sum after the process has exited. */
 static inline bool collect_counts(enum export_family_type type)
 {
 	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_BARE_COUNTER ||
 	       type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_SUMMARY;
 }
+/* Returns how the cells of a metric are combined (SL_COMBINE_). */
+static inline uint32_t collect_combine_of(const struct region_metric *m)
+{
+	return m->flags & SL_FLAG_COMBINE;
+}
+/* Returns true if the cells of both metrics can be combined. */
+bool collect_same_shape(const struct region_metric *a, const struct region_metric *b);
 /*
  * Combines the cells of a metric from two processes as its flags specify: by default u64 cells are
  * added as integers, f64 cells as doubles, and states are ORed. Quantiles stay as they are.

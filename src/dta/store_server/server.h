@@ -48,10 +48,10 @@ const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 /* ---- queries: may be called by any thread ---- */
 
 /*
- * Holds a store: its objects stay mapped until it is released. No thread waits for that, but memory
- * that a resize has replaced is freed only then. The caller's *held must stay where it is.
+ * Holds a store, so that its objects stay mapped until it is released. No thread waits for the
+ * release, but memory that a resize replaces meanwhile is not freed before it. *held must not be
+ * moved until then. Returns false if there is no such store.
  */
-/* Returns false if there is no such store. */
 bool dta_store_server_hold(struct dta_store_server *o, const char *name, struct dta_held *held);
 void dta_store_server_release(struct dta_store_server *o, struct dta_held *held);
 /* Returns the name of the i-th store, or NULL after the last. */

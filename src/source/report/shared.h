@@ -64,7 +64,7 @@ enum report_count {
 
 struct report_config {
 	__u32 carrier; /* interface index of the carrier */
-	/* the first index of the interface for reports; 0 means they stay on this host */
+	/* index of the interface that reports leave by, at the start; 0: for this host */
 	__u32 out;
 	__u32 reporter, incarnation;
 	__u16 tenant;
